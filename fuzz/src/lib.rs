@@ -69,6 +69,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mneme", kernels::mneme),
     ("npy", files::npy_file),
     ("nvidia_ioctl", nvidia_channel::ioctl),
+    ("nvidia_log", recordings::nvidia_log),
     ("nvidia_push_buffer", nvidia_channel::push_buffer),
     ("nvidia_qmd", nvidia_channel::qmd),
     ("outcome", messages::outcome),

@@ -14,7 +14,8 @@ use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, mmu, timeline};
 use trace_import::{
-    ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
+    ImportError, gpureplay, mmt as valgrind, nvidia_log as klog, panfrostdump as panfrost, raw_memory as raw,
+    rd as freedreno, trace,
 };
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -381,6 +382,15 @@ pub fn mmt(data: &[u8]) -> bool {
         // The format check by content must accept any file.
         let _ = valgrind::fits(path);
         valgrind::import(path, progress)
+    })
+}
+
+/// Fuzzes a log of requests to NVIDIA's kernel driver, packed or not.
+pub fn nvidia_log(data: &[u8]) -> bool {
+    file("a.klog", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = klog::fits(path);
+        klog::import(path, progress)
     })
 }
 

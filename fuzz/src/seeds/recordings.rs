@@ -38,6 +38,9 @@ pub fn add(add: Add<'_>) {
         include_bytes!("../../../trace-core/import/tests/mmt/accesses.mmt").to_vec(),
     );
     add("mmt", "small", mmt());
+    let packed = include_bytes!("../../../trace-core/import/tests/nvidia/h100-rm-client.klog.gz");
+    add("nvidia_log", "packed", packed.to_vec());
+    add("nvidia_log", "small", nvidia_log());
     add("regs_history", "debugfs", HISTORY.to_vec());
     add("regs_history", "kernel-log", KERNEL_LOG.to_vec());
     let based = [&[1][..], &0xffff_ff80_08a8_0000u64.to_le_bytes(), HISTORY].concat();
@@ -371,6 +374,39 @@ fn mmt() -> Vec<u8> {
         b"nk\x03\0\0\0VG\0\n",
     ];
     records.concat()
+}
+
+/// Returns a log of requests to NVIDIA's kernel driver: an opened file, a buffer that is created and mapped, a ring entry
+/// with its push buffer, a doorbell, the source of a copy, a saved page, a mark.
+fn nvidia_log() -> Vec<u8> {
+    let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let name = |text: &[u8], bytes: usize| [text, &vec![0; bytes - text.len()]].concat();
+    let ioctl = |request: u32, argument: &[u32], nested: &[u32]| {
+        let sizes = [argument, nested].map(|a| a.len() as u32 * 4);
+        let head = words(&[4, 0, 0, sizes[0], sizes[1], 0, request, 0, 900, 0]);
+        let [argument, nested] = [argument, nested].map(words);
+        [&head, &name(b"nvidiactl", 24), &argument, &argument, &nested, &nested]
+            .map(Vec::as_slice)
+            .concat()
+    };
+    let mut memory = [0; 32];
+    memory[16] = 0x1000;
+    let allocation = [1, 2, 6, 0x40, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mapping = [1, 2, 9, 6, 0, 0, 0x1000, 0, 0, 0, 0, 0, 0x9000, 0, 0, 0];
+    let page = [words(&[0, 0, 0, 0, 6, 0]), vec![1; 4096]].concat();
+    let records = [
+        (1, [words(&[4, 2, 0, 0]), name(b"/dev/nvidiactl", 48)].concat()),
+        (3, ioctl(0xc030_462b, &allocation, &memory)),
+        (3, ioctl(0xc040_4657, &mapping, &[])),
+        (8, words(&[3, 0, 0x1ffc, 2 << 10, 1, 1])),
+        (9, words(&[0x1ffc, 0, 0x2001_0000, 0xcbc0])),
+        (12, words(&[0x9000, 0, 5, 6])),
+        (10, words(&[0x90, 0, 0, 0, 0x8908, 0, 0, 0, 3, 0])),
+        (6, page),
+        (7, b"end".to_vec()),
+    ];
+    let record = |(kind, content): (u32, Vec<u8>)| [words(&[kind, content.len() as u32, 5, 0, 7, 0]), content].concat();
+    records.into_iter().flat_map(record).collect()
 }
 
 /// Returns a file with a submit of third-generation commands, which lead to further commands.

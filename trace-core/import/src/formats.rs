@@ -2,7 +2,7 @@
 
 use super::error::ImportError;
 use super::opened::{Opened, OpenedRecording};
-use super::{chains, gpureplay, kernels, mmt, panfrostdump, processes, rd, trace};
+use super::{chains, gpureplay, kernels, mmt, nvidia_log, panfrostdump, processes, rd, trace};
 use std::path::{Path, PathBuf};
 use trace_core::container::KineFile;
 use trace_core::progress::Progress;
@@ -90,6 +90,13 @@ pub const IMPORTERS: &[Importer] = &[
         fits: mmt::fits,
         parts: |_| Vec::new(),
         read: |path, progress| mmt::import(path, progress).map(Opened::from),
+    },
+    Importer {
+        name: "nvidia-klog",
+        takes: "a log of ioctls, mappings, ring entries and doorbells of NVIDIA's driver, plain or packed by gzip",
+        fits: nvidia_log::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| nvidia_log::import(path, progress).map(Opened::from),
     },
     Importer {
         name: "gpureplay-v3d",

@@ -15,6 +15,7 @@ pub mod gpureplay;
 mod json_head;
 pub mod kernels;
 pub mod mmt;
+pub mod nvidia_log;
 mod open;
 mod opened;
 pub mod panfrostdump;
@@ -26,6 +27,7 @@ mod test_recordings;
 pub mod trace;
 mod unknown_format;
 mod unpack_limit;
+mod unpacked_file;
 
 pub use error::{FilePosition, ImportError};
 pub use formats::{IMPORTERS, Importer, fits, list_formats, parts};

@@ -10,15 +10,14 @@ mod spaces;
 
 pub use forms::Kind;
 
-use super::counting_reader::CountingReader;
-use super::decompress::{LimitedReader, check_memory};
+use super::decompress::check_memory;
 use super::error::{FilePosition, ImportError};
-use flate2::read::MultiGzDecoder;
+use super::unpacked_file::{is_damage, is_packed, unpacked};
 use records::{End, Record, Records};
 use spaces::{SpaceOffset, Spaces};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +29,6 @@ use trace_core::recording::{Access, EventsBuilder, Identity, Metadata, Recording
 /// Value of [`Identity::source`] for a recording made from such a log.
 pub const SOURCE: &str = "valgrind-mmt";
 
-/// First bytes of a gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Number of first bytes that identify a log, and the tool's name in its first line.
 const HEAD: u64 = 1 << 14;
 const BANNER: &[u8] = b"mmaptrace, an MMAP tracer";
@@ -57,24 +54,6 @@ pub struct Tally {
     pub noted: u64,
 }
 
-fn unpacked(file: File, read: &Arc<AtomicU64>, progress: &Progress) -> io::Result<Box<dyn Read>> {
-    let packed = is_packed(&file);
-    let counted = BufReader::with_capacity(1 << 16, CountingReader::new(file, read));
-    Ok(match packed {
-        true => Box::new(BufReader::with_capacity(
-            1 << 16,
-            LimitedReader::new(MultiGzDecoder::new(counted), progress),
-        )),
-        false => Box::new(counted),
-    })
-}
-
-fn is_packed(file: &File) -> bool {
-    use std::os::unix::fs::FileExt as _;
-    let mut first = [0; GZIP.len()];
-    file.read_exact_at(&mut first, 0).is_ok() && first == GZIP
-}
-
 /// Whether a path is such a log, plain or compressed by gzip: by the tool's banner, or because its first bytes are
 /// records.
 #[must_use]
@@ -82,7 +61,7 @@ pub fn fits(path: &Path) -> bool {
     let read = Arc::new(AtomicU64::new(0));
     let head = || -> io::Result<Vec<u8>> {
         let mut head = Vec::new();
-        let from = unpacked(File::open(path)?, &read, &Progress::new())?;
+        let from = unpacked(File::open(path)?, &read, &Progress::new());
         // For a damaged compressed file, the data before the damage is enough.
         let _ = from.take(HEAD).read_to_end(&mut head);
         Ok(head)
@@ -130,7 +109,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
     progress.set_total(file.metadata().map_err(io)?.len().max(1));
     let read = Arc::new(AtomicU64::new(0));
     let packed = is_packed(&file);
-    let mut records = Records::new(unpacked(file, &read, progress).map_err(io)?);
+    let mut records = Records::new(unpacked(file, &read, progress));
     let mut import = Import::default();
     let (mut reported, mut count) = (0, 0u64);
     let end = loop {
@@ -152,12 +131,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
             }
             Ok(Err(end)) => break end,
             // Damage of a compressed file is like other damage; a file that cannot be read is an error.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
-                ) =>
-            {
+            Err(e) if is_damage(&e) => {
                 break End::Broken(format!("the file cannot be decompressed further: {e}"), records.at());
             }
             Err(e) => return Err(io(e)),

@@ -15,6 +15,7 @@ mod mmio_excerpts;
 mod mmio_logs;
 mod mmt;
 mod named_devices;
+mod nvidia_log;
 mod published;
 mod regs_history;
 mod screens;
