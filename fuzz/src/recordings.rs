@@ -14,8 +14,8 @@ use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, mmu, timeline};
 use trace_import::{
-    ImportError, gpureplay, mmt as valgrind, nvidia_log as klog, panfrostdump as panfrost, raw_memory as raw,
-    rd as freedreno, trace,
+    ImportError, driver_log, gpureplay, mmt as valgrind, nvidia_log as klog, panfrostdump as panfrost,
+    raw_memory as raw, rd as freedreno, trace,
 };
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -432,4 +432,22 @@ pub fn regs_history(data: &[u8]) -> bool {
 /// Fuzzes a log of GPUReplay's recorder for V3D.
 pub fn v3d(data: &[u8]) -> bool {
     file("a.txt", data, trace::v3d::import)
+}
+
+/// Fuzzes a kernel log with the messages of Gdev, compressed or not.
+pub fn gdev(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::gdev::fits(path);
+        driver_log::gdev::import(path, progress)
+    })
+}
+
+/// Fuzzes a kernel log of nouveau or of NVIDIA's driver, compressed or not.
+pub fn nouveau(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::nouveau::fits(path);
+        driver_log::nouveau::import(path, progress)
+    })
 }

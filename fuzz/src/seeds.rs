@@ -42,6 +42,7 @@ pub fn all() -> Vec<Seed> {
     shaders::add_jobs(&mut add);
     textures::add(&mut add);
     text::add_trace_log(&mut add);
+    text::add_driver_logs(&mut add);
     text::add_xref(&mut add);
     seeds
 }

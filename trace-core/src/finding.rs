@@ -64,6 +64,8 @@ pub enum FindingKind {
     WritablePageTable,
     /// The recorded program used a driver feature that the recording does not hold.
     NotRecorded,
+    /// The kernel driver reported an error: a fault of the GPU, or work that it refused.
+    DriverError,
 }
 
 impl FindingKind {
@@ -81,7 +83,8 @@ impl FindingKind {
             | Self::UndecodedAccess
             | Self::AliasedAttributes
             | Self::WritablePageTable
-            | Self::NotRecorded => Severity::Warning,
+            | Self::NotRecorded
+            | Self::DriverError => Severity::Warning,
             Self::MappedWithoutContent
             | Self::FeatureChanged
             | Self::StateBeforeRecording

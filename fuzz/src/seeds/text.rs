@@ -185,6 +185,33 @@ pub fn add_trace_log(add: Add<'_>) {
     add("trace_log", "qemu", QEMU.to_vec());
 }
 
+const GDEV: &[u8] = b"[    9.000001] gopen: opening minor device 1
+[    9.000002] gopen: creating a new virtual address space object. size: 0x4000000
+[    9.000003] gdev_drv_vspace_alloc: creating a new vspace. size: 0x4000000
+[    9.000004] nouveau_fifo_channel_create_: channel addr: 0xe0001000, len: 0x1000.
+gopen: creating a new GPU context. [1]
+gdev_drv_chan_alloc: allocating a channel. push buffer addr: 0x20000, size: 0x8000. indirect buffer addr: 0x30000 (2)
+gdev_raw_mem_alloc_dma: allocating memory at host for DMA. size: 0x3000
+gdev_drv_bo_alloc: allocating a new buffer object. size: 0x3000
+[gdev] grid_x = 4
+[gdev] Closed gdev1
+";
+const NOUVEAU: &[u8] = b"[    7.1] nouveau 0000:03:00.0: fifo: fault 00 [READ] at 0000000000abc000 engine 40 [gr] \
+    client 11 [GPC3/GCC] reason 02 [PTE] on channel 5 [05fe930000 game[66]]
+[   20.1] nouveau: app[88]:00000000:00000080: ioctl: new vers 0 handle 00000003 class 0000a06f route 00 token 0 object 0
+[   20.2] nouveau: app[88]:00000000:00000000: ioctl: return 0
+[   20.3] nouveau: DRM:00000000:8000900d: init completed in 3us
+[   20.4] nouveau: app[88]:00000003:0000a06f: ioctl: delete size 0
+[   27.7] NVRM: Xid (PCI:0000:65:00): 31, pid=9, name=a, channel 0x10, intr 0. MMU Fault: ENGINE COPY2 HUBCLIENT_CE0 \
+    faulted @ 0x7a_12340000. Fault is of type FAULT_PTE ACCESS_TYPE_VIRT_READ
+";
+
+/// Adds the seeds of the importers of logs of kernel drivers: a few lines of each format.
+pub fn add_driver_logs(add: Add<'_>) {
+    add("gdev", "small", GDEV.to_vec());
+    add("nouveau", "small", NOUVEAU.to_vec());
+}
+
 const LISTING: &[u8] = b"\x01FlatView #0\n AS \"memory\", root: system\n Root memory region: system\n  \
     0000000000000000-000000000009ffff (prio 0, ram): pc.ram\n  \
     00000000e0000000-00000000e0003fff (prio 1, i/o): regs\n\n";

@@ -2,7 +2,7 @@
 
 use super::error::ImportError;
 use super::opened::{Opened, OpenedRecording};
-use super::{chains, gpureplay, kernels, mmt, nvidia_log, panfrostdump, processes, rd, trace};
+use super::{chains, driver_log, gpureplay, kernels, mmt, nvidia_log, panfrostdump, processes, rd, trace};
 use std::path::{Path, PathBuf};
 use trace_core::container::KineFile;
 use trace_core::progress::Progress;
@@ -121,6 +121,20 @@ pub const IMPORTERS: &[Importer] = &[
         read: |path, progress| {
             trace::regs_history::import(path, &trace::regs_history::Options::default(), progress).map(Opened::from)
         },
+    },
+    Importer {
+        name: "gdev",
+        takes: "a kernel log with the messages of Gdev, plain or packed by gzip",
+        fits: driver_log::gdev::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::gdev::import(path, progress).map(Opened::from),
+    },
+    Importer {
+        name: "nouveau",
+        takes: "a kernel log with messages of nouveau (faults, debug=trace) or Xid errors of NVIDIA's driver, plain or packed by gzip",
+        fits: driver_log::nouveau::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::nouveau::import(path, progress).map(Opened::from),
     },
 ];
 

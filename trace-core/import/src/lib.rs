@@ -7,6 +7,7 @@ mod bytes;
 pub mod chains;
 mod counting_reader;
 mod decompress;
+pub mod driver_log;
 mod error;
 mod file_description;
 mod formats;

@@ -26,12 +26,13 @@ mod qemu;
 pub mod regs_history;
 mod resource;
 mod rows;
-mod source;
-mod text;
+pub(crate) mod source;
+pub(crate) mod text;
 pub mod v3d;
 
 pub use device::DeviceName;
 pub use log::Options;
+pub(crate) use log::describe_end;
 
 use super::error::ImportError;
 use source::sibling_path;

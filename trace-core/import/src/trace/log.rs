@@ -105,7 +105,7 @@ pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -
 }
 
 /// Describes how a file ended after `lines` whole lines; nothing if it ended with one.
-pub(super) fn describe_end(end: &End, lines: u64) -> Option<Finding> {
+pub(crate) fn describe_end(end: &End, lines: u64) -> Option<Finding> {
     let (place, message) = match end {
         End::Whole => return None,
         End::Cut(bytes) => (

@@ -39,7 +39,7 @@ pub(super) fn sibling_path(path: &Path, ending: &str) -> PathBuf {
 
 /// The end of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// At the end of a line.
     Whole,
     /// In the middle of a line, after this many bytes of it.
@@ -56,7 +56,7 @@ struct Block {
 }
 
 /// Whether a path is a gzip file.
-pub(super) fn is_compressed(path: &Path) -> bool {
+pub(crate) fn is_compressed(path: &Path) -> bool {
     File::open(path).and_then(|f| is_packed(&f)).unwrap_or(false)
 }
 
@@ -72,7 +72,7 @@ fn is_packed(file: &File) -> io::Result<bool> {
 }
 
 /// Returns the first bytes of a log's text, at most `max`.
-pub(super) fn head(path: &Path, max: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn head(path: &Path, max: usize) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let packed = is_packed(&file)?;
     let mut bytes = Vec::new();
@@ -116,7 +116,7 @@ pub(super) fn read_file(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
 ///
 /// When the file cannot be opened or read, `each` returns an error, or the work was cancelled. Damage of a packed file
 /// is no error: it is an end of the log.
-pub(super) fn blocks(
+pub(crate) fn blocks(
     path: &Path,
     progress: &Progress,
     mut each: impl FnMut(&[Vec<u8>]) -> Result<(), ImportError>,

@@ -2,12 +2,12 @@
 
 /// A line that is read from its start; every reader returns `None` if the line continues differently.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
+pub(crate) struct Line<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(line: &'a [u8]) -> Self {
+    pub(crate) fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Line<'a> {
     }
 
     /// Parses the next field as a time, `SECONDS.FRACTION` with one to nine fraction digits, in nanoseconds.
-    pub(super) fn time(&mut self) -> Option<u64> {
+    pub(crate) fn time(&mut self) -> Option<u64> {
         self.blanks();
         let mut seconds = 0u64;
         let mut digits = 0;
@@ -124,7 +124,7 @@ pub(super) fn hex(field: &[u8]) -> Option<u64> {
 }
 
 /// Returns the lines of a block, without their ends.
-pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {
         if rest.is_empty() {
