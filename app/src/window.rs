@@ -40,6 +40,7 @@ pub mod tasks;
 mod top;
 mod tour;
 mod tour_state;
+mod trimming;
 mod tuning;
 mod unsaved_edits;
 mod user_maps;
@@ -60,6 +61,7 @@ pub use requests::{AfterOpen, Goal, LeaveAction, PictureFormat as PictureForm, Q
 pub use settings::{MIN_WINDOW, SCALES, Settings, WindowPlace};
 pub use studio::{Shot, Studio};
 pub use tour_state::Tour;
+pub use trimming::{TrimSheet, TrimTask};
 
 use crate::theme::ThemeChoice;
 use command::Command;

@@ -1,7 +1,7 @@
 //! File commands: open, save, close.
 
 use super::doc;
-use crate::window::{App, LeaveAction, Pick, Question};
+use crate::window::{App, LeaveAction, Pick, Question, TrimSheet, TrimTask};
 use egui::Context;
 use kinescope_files::output;
 use kinescope_session::sample;
@@ -41,6 +41,11 @@ pub(super) fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'sta
             })
         });
     });
+}
+
+/// Opens the sheet that trims the recording.
+pub fn trim(app: &mut App, _: &Context) {
+    app.trim_sheet = doc(app).map(|d| TrimSheet::new(d, TrimTask::Trim));
 }
 
 pub fn save_outcome(app: &mut App, ctx: &Context) {

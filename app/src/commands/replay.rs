@@ -2,7 +2,7 @@
 
 use super::{doc, with_document};
 use crate::panels::common::actions::UiAction;
-use crate::window::{App, layout};
+use crate::window::{App, TrimSheet, TrimTask, layout};
 use egui::Context;
 use kinescope_session::{Document, derive, memory_trace};
 use replay_engine::memory_trace::MemoryTraceRequest;
@@ -91,6 +91,11 @@ pub fn open_outcome(app: &mut App, ctx: &Context) {
             Err(e) => app.error("the outcome was not opened", &e),
         })
     });
+}
+
+/// Opens the sheet that bisects the recording.
+pub fn bisect(app: &mut App, _: &Context) {
+    app.trim_sheet = doc(app).map(|d| TrimSheet::new(d, TrimTask::Bisect));
 }
 
 pub fn find_targets(app: &mut App, ctx: &Context) {

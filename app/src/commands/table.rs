@@ -33,6 +33,7 @@ table! {
     "end-compare",      "Close comparison",                    File,   None,                has_comparison,     compare::end;
     "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
     "save-kine",        "Save a copy…",                        File,   ctrl(S),             has_recording,            file::save_kine;
+    "trim",             "Trim recording…",                     File,   None,                can_trim,           file::trim;
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
     "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
     "export-table",     "Export the panel's table…",           File,   None,                has_recording,            export::table_of_panel;
@@ -164,6 +165,7 @@ table! {
     "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_recording,            replay::toggle_pace;
     "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;
     "compare-outcome",  "Compare outcome with the recording",  Replay, None,                has_outcome,        compare::outcome;
+    "bisect",           "Bisect recording…",                   Replay, None,                can_bisect,         replay::bisect;
     "find-boards",      "Find targets",                        Replay, None,                has_recording,            replay::find_targets;
     "pair",             "Pair with agent…",                    Replay, None,                has_address,        replay::pair;
 

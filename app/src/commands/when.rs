@@ -224,6 +224,16 @@ pub fn can_replay(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none() && d.replay.obstacle().is_none())
 }
 
+/// Returns whether the recording can be trimmed: it has events, and the sheet is not open.
+pub fn can_trim(app: &App) -> bool {
+    has_events(app) && app.trim_sheet.is_none()
+}
+
+/// Returns whether the recording can be bisected: it has jobs, and the sheet is not open.
+pub fn can_bisect(app: &App) -> bool {
+    has_jobs(app) && app.trim_sheet.is_none()
+}
+
 pub fn can_plan(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none() && d.replay.plan_obstacle().is_none())
 }

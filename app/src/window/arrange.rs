@@ -60,6 +60,7 @@ impl App {
         }
         self.apply_default_layout(content_of(&doc));
         self.views = Views::default();
+        self.trim_sheet = None;
         self.actions.tables = Tables::default();
         self.settings.add_recent(&doc.path);
         self.workspace_saver = WorkspaceSaver {

@@ -4,7 +4,7 @@ use super::app::App;
 use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
-use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, tuning};
+use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, trimming, tuning};
 use crate::panels;
 use crate::panels::common::actions::UiAction;
 use crate::panels::views::PanelContext;
@@ -68,6 +68,7 @@ impl App {
         palette::draw(self, ui);
         path_prompt::draw(self, &ctx);
         naming::draw(self, &ctx);
+        trimming::sheet::draw(self, &ctx);
         for _ in 0..4 {
             let asked = self.actions.take_actions();
             if asked.is_empty() {
@@ -167,7 +168,7 @@ fn handle_keys(app: &mut App, ctx: &Context) {
     let typing = ctx.text_edit_focused();
     let mut untouched = field::is_untouched(ctx);
     let (mut run, mut close, mut left) = (Vec::new(), false, false);
-    let tour = app.escape_leaves_tour() && app.name_sheet.is_none();
+    let tour = app.escape_leaves_tour() && app.name_sheet.is_none() && app.trim_sheet.is_none();
     ctx.input_mut(|i| {
         i.events.retain(|event| {
             if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.matches_event(event)) {
