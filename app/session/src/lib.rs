@@ -25,6 +25,7 @@ pub mod job_index;
 pub mod job_outcome;
 pub mod jobs;
 pub mod lanes;
+pub mod launch_times;
 pub mod lookup;
 pub mod memory_trace;
 pub mod notebook;

@@ -51,6 +51,14 @@ pub fn trace_launches(app: &mut App, _: &Context) {
     trace_memory(app, asked);
 }
 
+/// Measures every launch on the target.
+pub fn measure_launches(app: &mut App, _: &Context) {
+    if let Some(target) = doc(app).and_then(Document::find_memory_trace_target) {
+        app.actions.push(UiAction::MeasureLaunches(target));
+        layout::show(&mut app.dock, "launches");
+    }
+}
+
 fn trace_memory(app: &mut App, asked: Option<(String, MemoryTraceRequest)>) {
     if let Some((target, request)) = asked {
         app.actions.push(UiAction::TraceMemory { target, request });

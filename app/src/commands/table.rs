@@ -160,6 +160,7 @@ table! {
     "replay-ten",       "Replay 10 times",                     Replay, None,                can_replay,         replay::replay_ten;
     "watch-launch",     "Trace memory of this launch",         Replay, alt(B),            can_trace_launch,   replay::trace_launch;
     "watch-launches",   "Trace memory of every launch",        Replay, None,             can_trace_memory,          replay::trace_launches;
+    "measure-launches", "Measure every launch",                Replay, None,             can_measure,          replay::measure_launches;
     "plan",             "Make plan",                           Replay, ctrl_shift(Enter),   can_plan,           replay::plan;
     "cancel",           "Stop what is running",                Replay, key(Escape),         is_running,         replay::cancel;
     "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_recording,            replay::toggle_pace;

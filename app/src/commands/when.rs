@@ -66,6 +66,12 @@ pub fn can_trace_memory(app: &App) -> bool {
         && doc(app).is_some_and(|d| d.find_memory_trace_target().is_some() && d.memory_trace.running().is_none())
 }
 
+/// Returns whether a target can measure the launches, and no measurement is running.
+pub fn can_measure(app: &App) -> bool {
+    has_launches(app)
+        && doc(app).is_some_and(|d| d.find_memory_trace_target().is_some() && d.launch_times.running().is_none())
+}
+
 /// Returns whether a target can trace what the current launch changed.
 pub fn can_trace_launch(app: &App) -> bool {
     can_trace_memory(app) && doc(app).is_some_and(|d| d.current_launch().is_some())

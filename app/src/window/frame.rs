@@ -135,6 +135,7 @@ impl App {
             UiAction::Clear(buffer) => contents::clear(self, ctx, &buffer),
             UiAction::Tune { target, tune } => tuning::run(self, ctx, target, *tune),
             UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
+            UiAction::MeasureLaunches(target) => memory_trace::measure(self, ctx, &target),
             UiAction::TuneCode => tuning::load_code(self, ctx),
             UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
             UiAction::Panel(action) => {

@@ -94,6 +94,8 @@ pub enum UiAction {
         /// The request.
         request: MemoryTraceRequest,
     },
+    /// Measure the launches of the recording on this target.
+    MeasureLaunches(String),
     /// Choose a file with code, which Tune tries instead of the recorded code.
     TuneCode,
     /// Choose a file and save the result of a tuning.
