@@ -125,6 +125,19 @@ fn system_chooser() -> Chooser {
                 .set_title("Try other code")
                 .add_filter("CUDA code", &["ptx", "cubin", "fatbin", "cu"])
                 .pick_file(),
+            Pick::ExpectedOutput => rfd::FileDialog::new()
+                .set_title("Expected content of an output")
+                .pick_file(),
+            Pick::ExpectedScreen => rfd::FileDialog::new()
+                .set_title("Expected screen")
+                .add_filter("binary PPM", &["ppm"])
+                .add_filter("all files", &["*"])
+                .pick_file(),
+            Pick::Plan => rfd::FileDialog::new()
+                .set_title("Open plan")
+                .add_filter("plans", &["txt", "plan"])
+                .add_filter("all files", &["*"])
+                .pick_file(),
             Pick::Save(offered) => {
                 let offered = std::path::Path::new(offered);
                 let name = offered.file_name().unwrap_or_default().to_string_lossy();

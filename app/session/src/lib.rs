@@ -33,6 +33,7 @@ pub mod output_diff;
 pub mod page_runs;
 pub mod page_table_marks;
 pub mod pattern;
+pub mod plan_file;
 pub mod plan_footprint;
 pub mod plans;
 pub mod processes;

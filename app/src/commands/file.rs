@@ -4,7 +4,7 @@ use super::doc;
 use crate::window::{App, LeaveAction, Pick, Question, TrimSheet, TrimTask};
 use egui::Context;
 use kinescope_files::output;
-use kinescope_session::sample;
+use kinescope_session::{plan_file, sample};
 use std::sync::Arc;
 
 pub fn open(app: &mut App, ctx: &Context) {
@@ -63,9 +63,17 @@ pub fn save_plan(app: &mut App, ctx: &Context) {
     else {
         return;
     };
-    let text = replay_engine::plan::text::print(&plan.plan);
     let name = format!("{}.plan.txt", name.strip_suffix(".kine").unwrap_or(&name));
-    save_bytes(app, ctx, name, "plan", text.into_bytes());
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
+            let bytes = plan_file::to_bytes(&path, &plan).map_err(|e| e.to_string());
+            let done = bytes.and_then(|bytes| output::write(&path, &bytes).map_err(|e| e.to_string()));
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("saved {}", path.display())),
+                Err(e) => app.error("the plan was not saved", &e),
+            })
+        });
+    });
 }
 
 pub fn reload(app: &mut App, ctx: &Context) {

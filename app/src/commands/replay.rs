@@ -13,7 +13,8 @@ pub fn replay(app: &mut App, ctx: &Context) {
 }
 
 pub fn replay_ten(app: &mut App, ctx: &Context) {
-    app.replay(ctx, 10, "replay-ten");
+    let runs = doc(app).map_or(1, |d| d.replay.repeated_runs());
+    app.replay(ctx, runs, "replay-ten");
 }
 
 pub fn plan(app: &mut App, ctx: &Context) {

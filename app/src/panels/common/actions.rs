@@ -80,6 +80,8 @@ pub enum UiAction {
     },
     /// Choose a file and save a buffer with the user's edits, with elements of this type.
     Save(String, ElementType),
+    /// Choose a file and save an output of the last replay there.
+    SaveOutput(String),
     /// Tune a launch on a target.
     Tune {
         /// The target.
@@ -109,6 +111,19 @@ pub enum UiAction {
     },
     /// Set every byte of a buffer to zero.
     Clear(String),
+    /// Choose a file for a replay option.
+    ChooseReplayFile(ReplayFile),
+}
+
+/// A replay option that is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayFile {
+    /// The expected content of the output with this name.
+    Output(String),
+    /// The expected picture of the screen.
+    Screen,
+    /// The plan to replay.
+    Plan,
 }
 
 /// An action that the panel concerned carries out.
