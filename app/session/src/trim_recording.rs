@@ -254,10 +254,10 @@ mod tests {
 
     #[test]
     fn job_ranges_exclude_or_include_their_end() {
-        let parse_range = |text: &str| super::parse_range(text).map(|n| (n.all, n.leaves_out.is_some()));
-        assert_eq!(parse_range("4..=9"), Ok((4..=9, false)));
-        assert_eq!(parse_range("4..9"), Ok((4..=8, true)));
-        assert_eq!(parse_range("7"), Ok((7..=7, false)));
+        let parsed = |text: &str| parse_range(text).map(|n| (n.all, n.leaves_out.is_some()));
+        assert_eq!(parsed("4..=9"), Ok((4..=9, false)));
+        assert_eq!(parsed("4..9"), Ok((4..=8, true)));
+        assert_eq!(parsed("7"), Ok((7..=7, false)));
         for (text, why) in [
             ("9..4", "ends before it begins"),
             ("4..4", "is empty: it excludes 4 (4..=4 includes it)"),
@@ -265,7 +265,7 @@ mod tests {
             ("x", "not a range"),
             ("1..", "not a range"),
         ] {
-            assert!(super::parse_range(text).unwrap_err().contains(why), "{text}");
+            assert!(parse_range(text).unwrap_err().contains(why), "{text}");
         }
     }
 

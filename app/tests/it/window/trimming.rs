@@ -3,7 +3,7 @@
 use crate::common::{Window, samples, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::theme::ThemeChoice;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace_core::Recording;
 use trace_core::container;
 
@@ -15,7 +15,7 @@ fn open(name: &str) -> (Window, PathBuf) {
     (w, file)
 }
 
-fn written(w: &mut Window, file: &PathBuf) -> Recording {
+fn written(w: &mut Window, file: &Path) -> Recording {
     container::open(file).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().last_error()))
 }
 
