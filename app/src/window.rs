@@ -40,6 +40,7 @@ pub mod tasks;
 mod top;
 mod tour;
 mod tour_state;
+mod trimming;
 mod tuning;
 mod unsaved_edits;
 mod user_maps;
@@ -60,6 +61,7 @@ pub use requests::{AfterOpen, Goal, LeaveAction, PictureFormat as PictureForm, Q
 pub use settings::{MIN_WINDOW, SCALES, Settings, WindowPlace};
 pub use studio::{Shot, Studio};
 pub use tour_state::Tour;
+pub use trimming::{TrimSheet, TrimTask};
 
 use crate::theme::ThemeChoice;
 use command::Command;
@@ -122,6 +124,19 @@ fn system_chooser() -> Chooser {
             Pick::Code => rfd::FileDialog::new()
                 .set_title("Try other code")
                 .add_filter("CUDA code", &["ptx", "cubin", "fatbin", "cu"])
+                .pick_file(),
+            Pick::ExpectedOutput => rfd::FileDialog::new()
+                .set_title("Expected content of an output")
+                .pick_file(),
+            Pick::ExpectedScreen => rfd::FileDialog::new()
+                .set_title("Expected screen")
+                .add_filter("binary PPM", &["ppm"])
+                .add_filter("all files", &["*"])
+                .pick_file(),
+            Pick::Plan => rfd::FileDialog::new()
+                .set_title("Open plan")
+                .add_filter("plans", &["txt", "plan"])
+                .add_filter("all files", &["*"])
                 .pick_file(),
             Pick::Save(offered) => {
                 let offered = std::path::Path::new(offered);

@@ -162,6 +162,60 @@ impl How {
     }
 }
 
+/// The further replay options. Files are named by their full paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReplayOptions {
+    /// Number of runs of a repeated replay, 1 to 10000; `None` for the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u32>,
+    /// Time limit of a run, seconds, 1 to 3600; `None` for the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<u64>,
+    /// Whether a run learns effects that the recording does not hold.
+    pub learn: bool,
+    /// Events after which a run also learns effects, as the user wrote them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub check_after: String,
+    /// Whether the buffers of an API trace end at unmapped memory.
+    pub guard: bool,
+    /// Whether only the agent checks the plan. It is not stored: the user chooses it anew for each opened recording.
+    #[serde(skip)]
+    pub bypass_check: bool,
+    /// Files with the expected contents of outputs, by the name of the output.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub expected: BTreeMap<String, String>,
+    /// File with the expected picture of the screen; empty for the recorded picture.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub expected_screen: String,
+    /// File with the plan to replay; empty to compile the recording.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub plan: String,
+}
+
+impl ReplayOptions {
+    /// Whether all options have their defaults.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns how many options do not have their default.
+    #[must_use]
+    pub fn count_set(&self) -> usize {
+        let set = [
+            self.runs.is_some(),
+            self.time_limit.is_some(),
+            self.learn,
+            self.guard,
+            self.bypass_check,
+            !self.expected_screen.is_empty(),
+            !self.plan.is_empty(),
+        ];
+        set.into_iter().filter(|set| *set).count() + self.expected.len()
+    }
+}
+
 /// The workspace of one recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -197,6 +251,9 @@ pub struct Workspace {
     /// Tolerance for API trace outputs, as the user wrote it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub alike: String,
+    /// Further replay options.
+    #[serde(default, skip_serializing_if = "ReplayOptions::is_usual")]
+    pub replay: ReplayOptions,
     /// State of the outline.
     #[serde(default)]
     pub outline: Side,
@@ -271,6 +328,10 @@ impl Workspace {
             t.at = t.at.filter(|a| a.iter().all(|x| x.abs() <= 32768.0));
         }
         w.calls.step &= !w.calls.graph;
+        w.replay.guard &= !w.calls.graph;
+        w.replay.runs = w.replay.runs.map(|n| n.clamp(1, 10_000));
+        w.replay.time_limit = w.replay.time_limit.map(|s| s.clamp(1, 3600));
+        keep_first(&mut w.replay.expected, MAX_NAMES);
         clamp_all(&mut w.lanes, 14.0, 240.0);
         keep_first(&mut w.tables, MAX_TABLES);
         for table in w.tables.values_mut() {
@@ -332,6 +393,11 @@ mod tests {
                 memory: false,
             },
             alike: "out0=f32:1e-5".into(),
+            replay: ReplayOptions {
+                time_limit: Some(30),
+                expected: BTreeMap::from([("out0".into(), "/traces/out0.bin".into())]),
+                ..ReplayOptions::default()
+            },
             outline: Side {
                 shown: false,
                 width: Some(200.0),

@@ -4,6 +4,7 @@
 pub mod replay_judge;
 
 use crate::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
+use device_mali::debug::DependencyPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;
 use trace_core::recording::EventKind;
@@ -65,6 +66,65 @@ pub struct Search<'a, J> {
     /// Number of tested candidates.
     pub tried: u64,
     max: u64,
+}
+
+/// What a search may remove, and when it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchOptions {
+    /// Replacement for the output of removed jobs that the kept ones read.
+    pub needs: DependencyPolicy,
+    /// Whether the events around the jobs stay.
+    pub jobs_only: bool,
+    /// Maximum number of candidates to test.
+    pub max_candidates: u64,
+}
+
+/// The end of a search.
+pub struct SearchEnd<J> {
+    /// Why the part may not be the shortest; `None` if the search is complete.
+    pub stopped: Option<Stop>,
+    /// Result of the whole recording; `None` if it was not tested.
+    pub whole: Option<CandidateResult>,
+    /// The shortest part so far that shows the failure.
+    pub best: Option<TrimmedPart>,
+    /// Number of tested candidates.
+    pub tried: u64,
+    /// The judge.
+    pub judge: J,
+}
+
+/// Searches the shortest part of a recording that still shows a failure: first for fewer jobs, then for fewer events.
+pub fn run_search<J: Judge>(
+    whole: &TrimSource<'_>,
+    options: SearchOptions,
+    judge: J,
+    progress: &Progress,
+) -> SearchEnd<J> {
+    let how = TrimOptions {
+        needs: options.needs,
+        ..TrimOptions::default()
+    };
+    let mut search = Search::new(whole, how, judge, options.max_candidates);
+    let mut first = None;
+    let result = search.test_whole(progress).and_then(|shows| {
+        first = Some(shows.clone());
+        if shows != CandidateResult::Failure {
+            return Ok(());
+        }
+        search.reduce_jobs(progress)?;
+        if options.jobs_only {
+            Ok(())
+        } else {
+            search.reduce_setup(progress)
+        }
+    });
+    SearchEnd {
+        stopped: result.err(),
+        whole: first,
+        best: search.best.map(|(_, part)| part),
+        tried: search.tried,
+        judge: search.judge,
+    }
 }
 
 impl<'a, J: Judge> Search<'a, J> {

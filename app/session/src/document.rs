@@ -8,7 +8,8 @@ use crate::history::{History, HistoryEntry};
 use crate::transfers::BuffersOnDemand;
 use crate::writer_cache::{EditKey, EditedInputs};
 use crate::{
-    capture_info, comparison, cursors, derive, lanes, memory_trace, processes, replay, tuning, writer_cache, xref_trail,
+    capture_info, comparison, cursors, derive, lanes, launch_times, memory_trace, processes, replay, tuning,
+    writer_cache, xref_trail,
 };
 use kinescope_files::buffer_index::{BufferIndex, Buffers};
 use kinescope_files::changes::{Change, Changes, Note, Piece, PlotLine, SavedFilter};
@@ -66,6 +67,8 @@ pub struct Document {
     pub tuning: tuning::State,
     /// Memory trace state.
     pub memory_trace: memory_trace::State,
+    /// Times of launches on a target.
+    pub launch_times: launch_times::State,
     /// Progress of the running derivation.
     pub derivation: Option<Progress>,
     /// References of the selection.
@@ -238,6 +241,7 @@ impl Document {
             writers: writer_cache::WriterCache::default(),
             tuning: tuning::State::default(),
             memory_trace: memory_trace::State::default(),
+            launch_times: launch_times::State::default(),
             derivation: None,
             xrefs: xref_trail::XrefTrail::default(),
             lanes: lanes::Lanes::default(),

@@ -1,16 +1,16 @@
 //! Memory traces of the launches of a recording: the request, the run on a target, and the state of a document. A
 //! request covers the launches whose writes are in doubt.
 
-use crate::cuda_target::{DeviceQueryError, TargetQueryError, compile_query, missing_answer, query_target};
+use crate::cuda_target::{DeviceQueryError, TargetQueryError, compile_query, query_target};
+use crate::launch_times::DEFAULT_REPEATS;
 use crate::running_work::{RunningSlot, RunningWork};
 use crate::targets::Targets;
 use replay_cuda::ApiOptions;
 use replay_engine::client::Lease;
-use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
+use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest, USUAL_BYTES};
 use replay_engine::plan::Edits;
 use replay_engine::target::TracedMemory;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use trace_core::api_trace::{ApiTrace, LastWriter, MemoryTrace};
 use trace_core::progress::Progress;
@@ -194,27 +194,39 @@ fn trace_memory(
     })
 }
 
-/// Returns the shortest time of each launch on a target, in nanoseconds, by event. The recording is replayed `repeat`
-/// times with its recorded inputs, with device events around each launch.
-///
-/// # Errors
-/// Returns an error if the recording cannot be compiled for the target, or the target fails.
-pub fn measure_launches(
-    lease: &mut Lease,
-    recording: &Recording,
-    repeat: u32,
-    time_ns: u64,
-    progress: &Progress,
-) -> Result<BTreeMap<u64, u64>, DeviceQueryError> {
-    let (edits, options) = (Edits::default(), ApiOptions::default());
-    let mut compiled = compile_query(lease, (recording, &edits), &options, time_ns, progress)?;
-    if let Some(calls) = compiled.plan.api_mut() {
-        calls.times = true;
+/// Allowed time limits of a memory trace, seconds.
+pub const TIME_LIMITS_S: RangeInclusive<u64> = 1..=3000;
+
+/// The limits of memory traces and measurements that the user chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceLimits {
+    /// Maximum size of a trace, bytes.
+    pub max_bytes: u64,
+    /// Maximum time of a trace or a measurement, seconds, in addition to the work before it.
+    pub time_s: u64,
+    /// Number of replays of a measurement.
+    pub repeats: u32,
+}
+
+impl Default for TraceLimits {
+    fn default() -> Self {
+        Self {
+            max_bytes: USUAL_BYTES,
+            time_s: USUAL_TIME / SECOND,
+            repeats: DEFAULT_REPEATS,
+        }
     }
-    let outcome = lease.replay(&compiled, repeat, progress, false)?;
-    match outcome.api() {
-        Some(api) if outcome.failure.is_none() => Ok(api.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect()),
-        _ => Err(missing_answer(outcome.failure)),
+}
+
+impl TraceLimits {
+    /// Returns a request with these limits.
+    #[must_use]
+    pub fn limit(&self, request: MemoryTraceRequest) -> MemoryTraceRequest {
+        MemoryTraceRequest {
+            most: self.max_bytes,
+            time_ns: self.time_s.saturating_mul(SECOND),
+            ..request
+        }
     }
 }
 
@@ -226,6 +238,8 @@ pub struct State {
     target: String,
     /// Why the answer or a part of it is missing.
     pub failure: Option<String>,
+    /// Limits of the next requests.
+    pub limits: TraceLimits,
 }
 
 impl State {

@@ -23,6 +23,33 @@ pub struct OutputDiff {
     /// Recorded bytes of the first elements, at most [`MAX_SHOWN_ELEMENTS`]; `None` for an element that the recording
     /// does not hold.
     pub recorded: Vec<Option<Vec<u8>>>,
+    /// Source of the content that the user expects instead of the recorded one; `None` for the recorded content.
+    pub expected_from: Option<String>,
+}
+
+/// Compares an output with the content that the user expects. `source` is the source of this content.
+#[must_use]
+pub fn compare_with_expected(output: &OutputBuffer, expected: &[u8], source: &str) -> OutputDiff {
+    let size = output.element.bytes().max(1);
+    let pairs = output.data.chunks(size).zip(expected.chunks(size));
+    let differing: Vec<u64> = (0u64..)
+        .zip(pairs)
+        .filter(|(_, (now, then))| now != then)
+        .map(|(i, _)| i)
+        .collect();
+    OutputDiff {
+        name: output.name.clone(),
+        differ: differing.len() as u64,
+        elements: output.data.len().div_ceil(size) as u64,
+        unknown: 0,
+        first: differing.first().copied(),
+        recorded: expected
+            .chunks(size)
+            .take(MAX_SHOWN_ELEMENTS)
+            .map(|bytes| Some(bytes.to_vec()))
+            .collect(),
+        expected_from: Some(source.to_owned()),
+    }
 }
 
 /// Compares an output with the last recorded state of its buffer. Returns `None` if the recording has no such buffer.
@@ -40,6 +67,7 @@ pub fn compare(recording: &Recording, output: &OutputBuffer) -> Option<OutputDif
         unknown: 0,
         first: None,
         recorded: Vec::new(),
+        expected_from: None,
     };
     for (i, (now, then)) in output.data.chunks(size).zip(was.bytes.chunks(size)).enumerate() {
         let (from, to) = ((i * size) as u64, (i * size + now.len()) as u64);

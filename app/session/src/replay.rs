@@ -1,11 +1,14 @@
 //! Replays of an open document: target, plan, run and outcome.
 
 pub mod error;
+pub mod expected;
+pub mod guard;
 pub mod request;
 pub mod task;
 
 pub use error::{ReplayError, ReplayErrorKind};
 
+use self::guard::GuardedSummary;
 use self::task::PlannedReplay;
 use crate::output_diff::OutputDiff;
 use crate::plan_footprint::PlanFootprint;
@@ -13,7 +16,7 @@ use crate::targets::{self, Targets};
 use crate::text;
 use crate::tuning::tolerance::parse_output_rules;
 use kinescope_files::buffer_index::Buffers;
-use kinescope_files::workspace::How;
+use kinescope_files::workspace::{How, ReplayOptions};
 use replay_cuda::ComparisonRules;
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, determine_fit};
 use replay_engine::client::targets::ReplayTarget;
@@ -31,6 +34,9 @@ use trace_core::recording::Recording;
 
 /// The target that needs no hardware.
 pub const DEFAULT_SIMULATOR: &str = "software:mali-g71";
+
+/// Number of runs of a repeated replay, if the user chooses none.
+pub const DEFAULT_REPEATED_RUNS: u32 = 10;
 
 /// The replay state of a document.
 #[derive(Default)]
@@ -59,6 +65,8 @@ pub struct State {
     pub api_options: How,
     /// Tolerance for API trace outputs, as the user wrote it; empty for bit-exact.
     pub tolerance: String,
+    /// Further options.
+    pub options: ReplayOptions,
     /// Unknown registers that the user allows, as byte offsets.
     pub allowed: Vec<Range<RegOffset>>,
     /// Number of runs of a replay.
@@ -79,6 +87,8 @@ pub struct State {
     pub phase: Arc<Mutex<String>>,
     /// Outcome of the last replay.
     pub outcome: Option<Arc<Outcome>>,
+    /// Summary of the last replay with guarded buffers, until another replay has an outcome.
+    pub guarded: Option<Arc<GuardedSummary>>,
     /// Target of the outcome.
     pub outcome_target: String,
     /// Revision of the changes that the outcome used.
@@ -133,6 +143,13 @@ impl State {
     #[must_use]
     pub fn is_api_trace(&self) -> bool {
         self.recorded.api.is_some()
+    }
+
+    /// Whether a replay can check effects besides reads: outputs, screen and memory of a device with MMIO regions. An
+    /// API trace is compared with its outputs, and the program of a GPU checks none of them.
+    #[must_use]
+    pub fn checks_effects(&self) -> bool {
+        self.recorded.hardware.is_some() || self.info().is_some_and(|i| i.hardware.is_some())
     }
 
     /// Returns the targets that fit the recording, the preferred one first.
@@ -239,6 +256,44 @@ impl State {
                 ..ComparisonRules::default()
             }),
         }
+    }
+
+    /// Parses the events after which a run also learns effects.
+    ///
+    /// # Errors
+    /// A description of the first word that is not an event.
+    pub fn parse_check_after(&self) -> Result<Vec<u64>, String> {
+        let words = self
+            .options
+            .check_after
+            .split([',', ' ', ';'])
+            .filter(|w| !w.is_empty());
+        let event = |w: &str| {
+            w.parse()
+                .map_err(|_| format!("'{w}' is not an event (expected numbers, separated by commas)"))
+        };
+        words.map(event).collect()
+    }
+
+    /// Sets the further options, and discards a plan that was made with others.
+    pub fn set_options(&mut self, options: ReplayOptions) {
+        // The number of runs is not a part of the plan.
+        let of_plan = |o: &ReplayOptions| ReplayOptions {
+            runs: None,
+            ..o.clone()
+        };
+        if of_plan(&options) != of_plan(&self.options) {
+            self.plan = None;
+            self.verified = None;
+            self.error = None;
+        }
+        self.options = options;
+    }
+
+    /// Returns the number of runs of a repeated replay.
+    #[must_use]
+    pub fn repeated_runs(&self) -> u32 {
+        self.options.runs.unwrap_or(DEFAULT_REPEATED_RUNS)
     }
 
     /// Returns the chosen target.

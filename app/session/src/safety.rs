@@ -1,6 +1,6 @@
 //! Safety and inputs of the next replay of a document.
 
-use crate::replay::request::ReplayRequest;
+use crate::replay::request::{ReplayRequest, limit_time};
 use crate::replay::task::ReplayTask;
 use crate::targets::{self, Targets, describe_containment};
 use crate::{Document, text};
@@ -8,6 +8,7 @@ use kinescope_files::contents::BufferContents;
 use kinescope_files::scene::Selection;
 use replay_engine::device::Containment;
 use replay_engine::plan::Pace;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The known safety of a replay on the chosen target.
@@ -115,6 +116,9 @@ impl Document {
     #[must_use]
     pub fn replay_task(&self, targets: &Targets) -> ReplayTask {
         let replay = &self.replay;
+        let options = &replay.options;
+        let file = |path: &str| (!path.is_empty()).then(|| PathBuf::from(path));
+        let expected = options.expected.iter();
         ReplayTask {
             request: ReplayRequest {
                 target: replay.target().to_owned(),
@@ -127,6 +131,10 @@ impl Document {
                 tolerance: replay.parse_tolerance(&self.buffers).unwrap_or_default(),
                 repeat: replay.repeat.max(1),
                 accepts_no_containment: replay.uncontained.contains(replay.target()),
+                budgets: limit_time(options.time_limit),
+                learn: (options.learn && replay.checks_effects())
+                    .then(|| replay.parse_check_after().unwrap_or_default()),
+                bypass_check: options.bypass_check,
                 ..ReplayRequest::default()
             },
             recording: Arc::clone(&self.recording),
@@ -135,6 +143,10 @@ impl Document {
             is_hardware: replay.is_hardware(),
             revision: self.changes().revision(),
             phase: Arc::clone(&replay.phase),
+            expected_outputs: expected.map(|(name, file)| (name.clone(), file.into())).collect(),
+            expected_screen: file(&options.expected_screen),
+            plan_file: file(&options.plan),
+            guarded_calls: self.api_trace().filter(|_| options.guard),
         }
     }
 }

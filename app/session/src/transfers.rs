@@ -161,6 +161,7 @@ pub fn compare_outputs(recording: &Recording, outputs: &mut [OutputBuffer]) -> V
             unknown: 0,
             first: None,
             recorded: Vec::new(),
+            expected_from: None,
         };
         for (i, (now, then)) in output.data.chunks(size).zip(recorded.chunks(size)).enumerate() {
             diff.elements += 1;

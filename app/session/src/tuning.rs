@@ -14,8 +14,9 @@ use crate::running_work::{RunningSlot, RunningWork};
 use crate::targets::Targets;
 use replay_cuda::ApiOptions;
 use replay_engine::plan::Edits;
-use replay_engine::tune::{TuneReport, TuneRequest};
+use replay_engine::tune::{Limits, TuneReport, TuneRequest};
 use std::sync::Arc;
+use std::time::Duration;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -49,6 +50,23 @@ impl State {
             Ok(tuned) => self.done = Some((Arc::new(tuned), target.to_owned())),
             Err(why) => self.failure = Some(why),
         }
+    }
+}
+
+/// Default time limit of one launch.
+pub const LAUNCH_LIMIT: Duration = Duration::from_secs(1);
+/// Default time limit of a whole tuning.
+pub const TIME_LIMIT: Duration = Duration::from_mins(10);
+
+/// Returns the limits of a tuning from those of one launch and of the whole run. A launch counts as stuck after ten
+/// times its limit, and not before the default.
+#[must_use]
+pub fn limit_tuning(launch: Duration, total: Duration) -> Limits {
+    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    Limits {
+        launch_ns: nanos(launch),
+        stuck_ns: nanos(launch.saturating_mul(10)).max(Limits::default().stuck_ns),
+        total_ns: nanos(total),
     }
 }
 

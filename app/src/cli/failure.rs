@@ -111,6 +111,12 @@ impl fmt::Display for Failure {
 }
 
 /// An error while writing the output.
+impl From<kinescope_session::plan_file::FileError> for Failure {
+    fn from(e: kinescope_session::plan_file::FileError) -> Self {
+        Self::file(&e.path, e.reason)
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(e: std::io::Error) -> Self {
         Self {

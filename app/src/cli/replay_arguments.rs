@@ -4,17 +4,18 @@ use super::failure::complain;
 use super::outputs::CommandFiles;
 use super::plan_file;
 use super::source::{Source, SourceRecording};
-use super::{Failure, progress_line, replayed_screen};
+use super::{Failure, progress_line};
 use clap::{Args, ValueEnum};
 use kinescope_files::buffers;
 use kinescope_files::workspace::How;
+use kinescope_session::replay::expected;
 use kinescope_session::replay::request::{
-    ExpectError, ExpectedOutput, ExpectedScreen, PreparedReplay, ReplayRequest, RequestError,
+    ExpectError, PreparedReplay, ReplayRequest, RequestError, TIME_LIMITS_S, limit_time,
 };
 use kinescope_session::targets::{Targets, describe_open_error, factories};
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
 use replay_engine::client::{ClientError, Lease};
-use replay_engine::plan::{Budgets, CompileError, Compiled, Edits, Pace};
+use replay_engine::plan::{CompileError, Compiled, Edits, Pace};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -149,7 +150,7 @@ pub struct ReplayArguments {
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
     /// Stop a replay that takes longer than this, in seconds [default: 600]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(TIME_LIMITS_S))]
     time_limit: Option<u64>,
     /// For API traces: build one graph of the whole range, and run it with one launch
     #[arg(long)]
@@ -234,13 +235,7 @@ impl ReplayArguments {
                 PaceArgument::Recorded => Pace::Recorded,
                 PaceArgument::Fast => Pace::Fast,
             },
-            budgets: match self.time_limit {
-                Some(seconds) => Budgets {
-                    time_ns: seconds.saturating_mul(1_000_000_000),
-                    ..Budgets::default()
-                },
-                None => Budgets::default(),
-            },
+            budgets: limit_time(self.time_limit),
             api_options: How {
                 graph: self.graph,
                 step: self.step,
@@ -256,15 +251,12 @@ impl ReplayArguments {
         let opened = self.source.open_undamaged()?;
         request.edits = self.inputs.edits(&opened)?;
         if let Some(file) = &self.expect_screen {
-            request.expected_screen = Some(ExpectedScreen {
-                picture: replayed_screen::read_expected(file)?,
-                source: file.display().to_string(),
-            });
+            request.expected_screen = Some(expected::read_screen(file)?);
         }
         for name in self.requested_outputs(&request) {
             opened.buffer(name)?;
         }
-        request.expected = self.read_expected()?;
+        request.expected = expected::read_outputs(&self.expect)?;
         let lease = self.keys.open_target(self.target_name())?;
         let targets = Targets::default();
         let prepared = progress_line::run_with_progress("compiling", |progress, _| {
@@ -292,7 +284,7 @@ impl ReplayArguments {
         if let Some(name) = self.requested_outputs(&request).find(is_missing) {
             return refused(&format!("the plan has no output '{name}'"));
         }
-        request.expected = self.read_expected()?;
+        request.expected = expected::read_outputs(&self.expect)?;
         let lease = self.keys.open_target(self.target_name())?;
         let prepared = request
             .relocate(whole, lease.info())
@@ -309,18 +301,6 @@ impl ReplayArguments {
     fn requested_outputs<'a>(&'a self, request: &'a ReplayRequest) -> impl Iterator<Item = &'a str> {
         let expected = self.expect.iter().map(|(name, _)| name.as_str());
         request.outputs.iter().map(String::as_str).chain(expected)
-    }
-
-    /// Reads the expected outputs from the user's files.
-    fn read_expected(&self) -> Result<Vec<ExpectedOutput>, Failure> {
-        let read = |(name, file): &(String, PathBuf)| {
-            Ok(ExpectedOutput {
-                name: name.clone(),
-                bytes: std::fs::read(file).map_err(|e| Failure::file(file, e))?,
-                source: file.display().to_string(),
-            })
-        };
-        self.expect.iter().map(read).collect()
     }
 
     /// Describes why there is no plan or no outcome, in terms of these arguments.
@@ -345,6 +325,7 @@ impl ReplayArguments {
             RequestError::LearnApiTrace => Failure::usage(
                 "--learn is for register traces: an API trace contains its outputs, and a replay is compared with them",
             ),
+            RequestError::GuardRegisterTrace => Failure::usage("--guard is for API traces of CUDA"),
             RequestError::Expect(ExpectError::NoOutput(name)) => {
                 Failure::usage(format!("--expect {name}: the plan has no such output"))
             }

@@ -6,23 +6,9 @@ use kinescope_files::output;
 use kinescope_session::screen::read_replayed_picture;
 use replay_engine::run::Outcome;
 use serde::Serialize;
-use std::io::Read as _;
 use std::path::Path;
 use trace_core::Recording;
 use trace_core::screen::{Picture, compare};
-
-/// Reads an expected picture.
-pub fn read_expected(file: &Path) -> Result<Picture, Failure> {
-    let failed = |e: &dyn std::fmt::Display| Failure::file(file, e);
-    let from = std::fs::File::open(file).map_err(|e| failed(&e))?;
-    let mut bytes = Vec::new();
-    let max = trace_core::screen::MAX_FILE;
-    from.take(max + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
-    if bytes.len() as u64 > max {
-        return Err(failed(&format!("larger than the maximum of {max} bytes for a picture")));
-    }
-    Picture::from_ppm(&bytes).map_err(|e| failed(&e))
-}
 
 /// The screen at the end: the recorded one and the one that the device showed.
 #[derive(Default)]

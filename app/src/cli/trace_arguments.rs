@@ -6,7 +6,8 @@ use super::replay_arguments::Keys;
 use super::source::{SourceRecording, number};
 use super::{Failure, progress_line};
 use clap::Args;
-use kinescope_session::memory_trace::{self, SECOND};
+use kinescope_session::launch_times;
+use kinescope_session::memory_trace::{self, SECOND, TIME_LIMITS_S, TraceLimits};
 use kinescope_session::targets::factories;
 use replay_engine::memory_trace::{MAX_BYTES, MemoryTraceRequest, USUAL_BYTES};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ pub struct TraceArguments {
     most: u64,
     /// Maximum time of the trace in seconds, in addition to the work before the first traced launch (at most five
     /// minutes)
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3000), requires = "on")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(TIME_LIMITS_S), requires = "on")]
     time_limit: u64,
     #[command(flatten)]
     keys: Keys,
@@ -65,7 +66,7 @@ impl TraceArguments {
         let result = progress_line::run_with_progress("measuring launches", |progress, _| {
             let mut lease = self.keys.open_target(on)?;
             let time_ns = self.time_limit * SECOND;
-            Ok(memory_trace::measure_launches(
+            Ok(launch_times::measure_launches(
                 &mut lease,
                 &opened.recording,
                 repeat,
@@ -90,11 +91,12 @@ impl TraceArguments {
         let Some(on) = &self.on else {
             return Ok((api_trace, true));
         };
-        let request = MemoryTraceRequest {
-            most: self.most,
-            time_ns: self.time_limit * SECOND,
-            ..request
+        let limits = TraceLimits {
+            max_bytes: self.most,
+            time_s: self.time_limit,
+            ..TraceLimits::default()
         };
+        let request = limits.limit(request);
         let traced = progress_line::run_with_progress("tracing memory", |progress, doing| {
             let (targets, calls) = (self.keys.targets(), (&opened.recording, &api_trace));
             let on_traced = || doing.set("reading the trace");

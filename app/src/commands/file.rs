@@ -1,10 +1,10 @@
 //! File commands: open, save, close.
 
 use super::doc;
-use crate::window::{App, LeaveAction, Pick, Question};
+use crate::window::{App, LeaveAction, Pick, Question, TrimSheet, TrimTask};
 use egui::Context;
 use kinescope_files::output;
-use kinescope_session::sample;
+use kinescope_session::{plan_file, sample};
 use std::sync::Arc;
 
 pub fn open(app: &mut App, ctx: &Context) {
@@ -43,6 +43,11 @@ pub(super) fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'sta
     });
 }
 
+/// Opens the sheet that trims the recording.
+pub fn trim(app: &mut App, _: &Context) {
+    app.trim_sheet = doc(app).map(|d| TrimSheet::new(d, TrimTask::Trim));
+}
+
 pub fn save_outcome(app: &mut App, ctx: &Context) {
     let Some((name, bytes)) =
         doc(app).and_then(|d| Some((d.title.clone(), d.replay.outcome.as_ref()?.recording.clone())))
@@ -58,9 +63,17 @@ pub fn save_plan(app: &mut App, ctx: &Context) {
     else {
         return;
     };
-    let text = replay_engine::plan::text::print(&plan.plan);
     let name = format!("{}.plan.txt", name.strip_suffix(".kine").unwrap_or(&name));
-    save_bytes(app, ctx, name, "plan", text.into_bytes());
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
+            let bytes = plan_file::to_bytes(&path, &plan).map_err(|e| e.to_string());
+            let done = bytes.and_then(|bytes| output::write(&path, &bytes).map_err(|e| e.to_string()));
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("saved {}", path.display())),
+                Err(e) => app.error("the plan was not saved", &e),
+            })
+        });
+    });
 }
 
 pub fn reload(app: &mut App, ctx: &Context) {

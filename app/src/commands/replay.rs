@@ -2,7 +2,7 @@
 
 use super::{doc, with_document};
 use crate::panels::common::actions::UiAction;
-use crate::window::{App, layout};
+use crate::window::{App, TrimSheet, TrimTask, layout};
 use egui::Context;
 use kinescope_session::{Document, derive, memory_trace};
 use replay_engine::memory_trace::MemoryTraceRequest;
@@ -13,7 +13,8 @@ pub fn replay(app: &mut App, ctx: &Context) {
 }
 
 pub fn replay_ten(app: &mut App, ctx: &Context) {
-    app.replay(ctx, 10, "replay-ten");
+    let runs = doc(app).map_or(1, |d| d.replay.repeated_runs());
+    app.replay(ctx, runs, "replay-ten");
 }
 
 pub fn plan(app: &mut App, ctx: &Context) {
@@ -49,6 +50,14 @@ pub fn trace_launches(app: &mut App, _: &Context) {
         ))
     });
     trace_memory(app, asked);
+}
+
+/// Measures every launch on the target.
+pub fn measure_launches(app: &mut App, _: &Context) {
+    if let Some(target) = doc(app).and_then(Document::find_memory_trace_target) {
+        app.actions.push(UiAction::MeasureLaunches(target));
+        layout::show(&mut app.dock, "launches");
+    }
 }
 
 fn trace_memory(app: &mut App, asked: Option<(String, MemoryTraceRequest)>) {
@@ -91,6 +100,11 @@ pub fn open_outcome(app: &mut App, ctx: &Context) {
             Err(e) => app.error("the outcome was not opened", &e),
         })
     });
+}
+
+/// Opens the sheet that bisects the recording.
+pub fn bisect(app: &mut App, _: &Context) {
+    app.trim_sheet = doc(app).map(|d| TrimSheet::new(d, TrimTask::Bisect));
 }
 
 pub fn find_targets(app: &mut App, ctx: &Context) {

@@ -33,8 +33,9 @@ table! {
     "end-compare",      "Close comparison",                    File,   None,                has_comparison,     compare::end;
     "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
     "save-kine",        "Save a copy…",                        File,   ctrl(S),             has_recording,            file::save_kine;
+    "trim",             "Trim recording…",                     File,   None,                can_trim,           file::trim;
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
-    "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
+    "save-plan",        "Save plan…",                          File,   None,                has_plan,           file::save_plan;
     "export-table",     "Export the panel's table…",           File,   None,                has_recording,            export::table_of_panel;
     "export-panel",     "Save a picture of the panel…",        File,   None,                can_float,           export::picture_of_panel;
     "export-timeline",  "Save a picture of the timeline…",     File,   None,                is_timeline_shown,     export::picture_of_timeline;
@@ -156,14 +157,16 @@ table! {
     "show-log",         "Log",                                 Panels, ctrl(Num9),          has_recording,            view::show_log;
 
     "replay",           "Replay",                              Replay, ctrl(Enter),         can_replay,         replay::replay;
-    "replay-ten",       "Replay 10 times",                     Replay, None,                can_replay,         replay::replay_ten;
+    "replay-ten",       "Replay repeatedly",                   Replay, None,                can_replay,         replay::replay_ten;
     "watch-launch",     "Trace memory of this launch",         Replay, alt(B),            can_trace_launch,   replay::trace_launch;
     "watch-launches",   "Trace memory of every launch",        Replay, None,             can_trace_memory,          replay::trace_launches;
+    "measure-launches", "Measure every launch",                Replay, None,             can_measure,          replay::measure_launches;
     "plan",             "Make plan",                           Replay, ctrl_shift(Enter),   can_plan,           replay::plan;
     "cancel",           "Stop what is running",                Replay, key(Escape),         is_running,         replay::cancel;
     "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_recording,            replay::toggle_pace;
     "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;
     "compare-outcome",  "Compare outcome with the recording",  Replay, None,                has_outcome,        compare::outcome;
+    "bisect",           "Bisect recording…",                   Replay, None,                can_bisect,         replay::bisect;
     "find-boards",      "Find targets",                        Replay, None,                has_recording,            replay::find_targets;
     "pair",             "Pair with agent…",                    Replay, None,                has_address,        replay::pair;
 

@@ -66,6 +66,12 @@ pub fn can_trace_memory(app: &App) -> bool {
         && doc(app).is_some_and(|d| d.find_memory_trace_target().is_some() && d.memory_trace.running().is_none())
 }
 
+/// Returns whether a target can measure the launches, and no measurement is running.
+pub fn can_measure(app: &App) -> bool {
+    has_launches(app)
+        && doc(app).is_some_and(|d| d.find_memory_trace_target().is_some() && d.launch_times.running().is_none())
+}
+
 /// Returns whether a target can trace what the current launch changed.
 pub fn can_trace_launch(app: &App) -> bool {
     can_trace_memory(app) && doc(app).is_some_and(|d| d.current_launch().is_some())
@@ -222,6 +228,16 @@ pub fn can_forward(app: &App) -> bool {
 
 pub fn can_replay(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none() && d.replay.obstacle().is_none())
+}
+
+/// Returns whether the recording can be trimmed: it has events, and the sheet is not open.
+pub fn can_trim(app: &App) -> bool {
+    has_events(app) && app.trim_sheet.is_none()
+}
+
+/// Returns whether the recording can be bisected: it has jobs, and the sheet is not open.
+pub fn can_bisect(app: &App) -> bool {
+    has_jobs(app) && app.trim_sheet.is_none()
 }
 
 pub fn can_plan(app: &App) -> bool {

@@ -11,6 +11,7 @@ use super::requests::{AfterOpen, PictureRequest, Question};
 use super::settings::{SCALES, Settings};
 use super::tasks::Tasks;
 use super::tour_state::Tour;
+use super::trimming::TrimSheet;
 use super::user_maps_watch::UserMapsWatch;
 use super::workspace_file::WorkspaceSaver;
 use crate::log::{self, Level};
@@ -113,6 +114,8 @@ pub struct App {
     pub(super) user_maps: Option<UserMapsWatch>,
     /// The sheet for naming a register or memory range, when it is open.
     pub name_sheet: Option<NameSheet>,
+    /// The sheet for trimming or bisecting the recording, when it is open.
+    pub trim_sheet: Option<TrimSheet>,
     /// Names that wait to be written to map files.
     pub(super) name_queue: NameQueue,
     pub(super) target: Option<String>,
@@ -177,6 +180,7 @@ impl App {
             picture_request: None,
             user_maps: None,
             name_sheet: None,
+            trim_sheet: None,
             name_queue: NameQueue::default(),
             target: setup.target,
             workspace_saver: WorkspaceSaver::default(),

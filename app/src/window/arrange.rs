@@ -10,7 +10,7 @@ use crate::panels;
 use crate::panels::views::Views;
 use crate::theme::columns::Tables;
 use egui::Context;
-use kinescope_files::workspace::{self, CursorEvents, Side, VERSION, Workspace};
+use kinescope_files::workspace::{self, CursorEvents, ReplayOptions, Side, VERSION, Workspace};
 use kinescope_session::Document;
 use kinescope_session::cursors::Cursor;
 use kinescope_session::screen::has_framebuffer;
@@ -60,6 +60,7 @@ impl App {
         }
         self.apply_default_layout(content_of(&doc));
         self.views = Views::default();
+        self.trim_sheet = None;
         self.actions.tables = Tables::default();
         self.settings.add_recent(&doc.path);
         self.workspace_saver = WorkspaceSaver {
@@ -104,6 +105,7 @@ impl App {
         doc.replay.keep_gaps = w.keep_gaps;
         doc.replay.api_options = w.calls;
         doc.replay.tolerance.clone_from(&w.alike);
+        doc.replay.options = w.replay.clone();
         doc.numbers = w.numbers;
         // A saved target that cannot be the recorded device was not chosen by the user.
         if self.target.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
@@ -158,6 +160,11 @@ impl App {
             keep_gaps: doc.replay.keep_gaps,
             calls: doc.replay.api_options,
             alike: doc.replay.tolerance.clone(),
+            replay: ReplayOptions {
+                // The user allows an unchecked plan anew for each opened recording.
+                bypass_check: false,
+                ..doc.replay.options.clone()
+            },
             axis: self.views.timeline.axis,
             numbers: doc.numbers,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),

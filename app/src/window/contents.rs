@@ -5,7 +5,7 @@ use super::app::App;
 use super::pick::Pick;
 use egui::Context;
 use kinescope_files::changes::Change;
-use kinescope_files::values;
+use kinescope_files::{buffers, values};
 use std::sync::Arc;
 use trace_core::recording::{Buffer, ElementType};
 
@@ -79,16 +79,34 @@ fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8
 
 /// Asks for a path and saves the buffer there with the user's edits.
 pub(super) fn save(app: &mut App, ctx: &Context, buffer: &str, element: ElementType) {
-    let Some(contents) = app.doc.as_ref().and_then(|d| d.contents(buffer)) else {
-        return;
-    };
+    let contents = app.doc.as_ref().and_then(|d| d.contents(buffer));
+    if let Some(contents) = contents {
+        save_bytes(app, ctx, buffer, element, move || contents.read_all());
+    }
+}
+
+/// Asks for a path and saves an output of the last replay there.
+pub(super) fn save_output(app: &mut App, ctx: &Context, output: &str) {
+    let outcome = app.doc.as_ref().and_then(|d| d.replay.outcome.clone());
+    let found = outcome.and_then(|o| o.outputs.iter().find(|o| o.name == output).cloned());
+    if let Some(found) = found {
+        save_bytes(app, ctx, output, found.element, move || found.data);
+    }
+}
+
+fn save_bytes(
+    app: &mut App,
+    ctx: &Context,
+    buffer: &str,
+    element: ElementType,
+    read: impl FnOnce() -> Vec<u8> + Send + 'static,
+) {
     let shape = app.doc.as_ref().and_then(|d| d.derived.shapes.get(buffer));
     let shape = shape.cloned().unwrap_or_default();
     let name = buffer.to_owned();
     app.pick(ctx, Pick::Save(format!("{name}.npy")), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
-            let done = kinescope_files::buffers::write_file(&path, element, &shape, &contents.read_all())
-                .map_err(|e| e.to_string());
+            let done = buffers::write_file(&path, element, &shape, &read()).map_err(|e| e.to_string());
             Box::new(move |app| match done {
                 Ok(()) => app.info(format!("{name} saved as {}", path.display())),
                 Err(e) => app.error("the buffer was not saved", &e),

@@ -4,7 +4,7 @@ use super::app::App;
 use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
-use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, tuning};
+use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, trimming, tuning};
 use crate::panels;
 use crate::panels::common::actions::UiAction;
 use crate::panels::views::PanelContext;
@@ -68,6 +68,7 @@ impl App {
         palette::draw(self, ui);
         path_prompt::draw(self, &ctx);
         naming::draw(self, &ctx);
+        trimming::sheet::draw(self, &ctx);
         for _ in 0..4 {
             let asked = self.actions.take_actions();
             if asked.is_empty() {
@@ -131,9 +132,12 @@ impl App {
             }),
             UiAction::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
             UiAction::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
+            UiAction::SaveOutput(output) => contents::save_output(self, ctx, &output),
             UiAction::Clear(buffer) => contents::clear(self, ctx, &buffer),
+            UiAction::ChooseReplayFile(file) => self.choose_replay_file(ctx, file),
             UiAction::Tune { target, tune } => tuning::run(self, ctx, target, *tune),
             UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
+            UiAction::MeasureLaunches(target) => memory_trace::measure(self, ctx, &target),
             UiAction::TuneCode => tuning::load_code(self, ctx),
             UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
             UiAction::Panel(action) => {
@@ -167,7 +171,7 @@ fn handle_keys(app: &mut App, ctx: &Context) {
     let typing = ctx.text_edit_focused();
     let mut untouched = field::is_untouched(ctx);
     let (mut run, mut close, mut left) = (Vec::new(), false, false);
-    let tour = app.escape_leaves_tour() && app.name_sheet.is_none();
+    let tour = app.escape_leaves_tour() && app.name_sheet.is_none() && app.trim_sheet.is_none();
     ctx.input_mut(|i| {
         i.events.retain(|event| {
             if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.matches_event(event)) {

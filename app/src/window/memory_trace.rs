@@ -1,9 +1,11 @@
-//! Memory traces for panels of API traces: a target records memory between launches, in the background.
+//! Memory traces and measurements for panels of API traces: a target records memory between launches, or measures
+//! them, in the background.
 
 use super::app::App;
 use crate::log::{self, Level};
 use egui::Context;
-use kinescope_session::memory_trace;
+use kinescope_session::launch_times;
+use kinescope_session::memory_trace::{self, SECOND};
 use kinescope_session::running_work::RunningWork;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, target: &str, request: MemoryTra
     }
     let alive = RunningWork::new_token();
     let (targets, of, held) = (app.targets.clone(), Arc::clone(&doc.recording), Arc::clone(&alive));
-    let to = target.to_owned();
+    let (to, request) = (target.to_owned(), doc.memory_trace.limits.limit(request));
     let progress = app
         .tasks
         .spawn(ctx, format!("tracing memory on {target}"), move |progress| {
@@ -51,5 +53,36 @@ pub(super) fn run(app: &mut App, ctx: &Context, target: &str, request: MemoryTra
         });
     if let Some(doc) = &mut app.doc {
         doc.memory_trace.begin(RunningWork::new(target, progress, &alive));
+    }
+}
+
+/// Measures the launches of the open recording on a target.
+pub(super) fn measure(app: &mut App, ctx: &Context, target: &str) {
+    let Some(doc) = &app.doc else { return };
+    if doc.launch_times.running().is_some() {
+        return;
+    }
+    let alive = RunningWork::new_token();
+    let (targets, of, held) = (app.targets.clone(), Arc::clone(&doc.recording), Arc::clone(&alive));
+    let (to, limits) = (target.to_owned(), doc.memory_trace.limits);
+    let title = format!("measuring launches on {target}");
+    let progress = app.tasks.spawn(ctx, title, move |progress| {
+        let time_ns = limits.time_s.saturating_mul(SECOND);
+        let measured = launch_times::measure_on_target(&targets, &to, &of, limits.repeats, time_ns, progress);
+        let cancelled = progress.check().is_err();
+        // The user stopped it and needs no message.
+        let ended = measured.map_err(|e| (!cancelled).then(|| e.to_string()));
+        Box::new(move |app: &mut App| {
+            drop(held);
+            if let Err(Some(why)) = &ended {
+                log::push(Level::Info, format!("launches not measured: {why}"));
+            }
+            if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
+                doc.launch_times.end(ended);
+            }
+        })
+    });
+    if let Some(doc) = &mut app.doc {
+        doc.launch_times.begin(RunningWork::new(target, progress, &alive));
     }
 }

@@ -19,6 +19,12 @@ pub enum Pick {
     Rules,
     /// Code to replace the recorded code.
     Code,
+    /// The expected content of an output.
+    ExpectedOutput,
+    /// The expected picture of the screen.
+    ExpectedScreen,
+    /// A plan to replay.
+    Plan,
     /// A path to save to, with the suggested name.
     Save(String),
 }
@@ -85,7 +91,7 @@ impl<A> PathPrompt<A> {
     pub(super) fn new(what: Pick, folder: &Path, act: PickCallback<A>) -> Self {
         let start = match &what {
             Pick::Save(name) => folder.join(name),
-            Pick::Recording | Pick::Second | Pick::Folder | Pick::Buffer | Pick::Rules | Pick::Code => folder.join(""),
+            _ => folder.join(""),
         };
         Self {
             what,
@@ -118,15 +124,13 @@ impl<A> PathPrompt<A> {
             Pick::Recording | Pick::Second => PathCheck::Invalid("No such file."),
             Pick::Folder if path.is_dir() => PathCheck::Take,
             Pick::Folder => PathCheck::Invalid("No such folder."),
-            Pick::Buffer | Pick::Rules | Pick::Code if path.is_file() => PathCheck::Take,
-            Pick::Buffer | Pick::Rules | Pick::Code if path.is_dir() => {
-                PathCheck::Invalid("This is a folder: add a name.")
-            }
-            Pick::Buffer | Pick::Rules | Pick::Code => PathCheck::Invalid("No such file."),
             Pick::Save(_) if path.is_dir() => PathCheck::Invalid("This is a folder: add a name."),
             Pick::Save(_) if path.is_file() => PathCheck::Replace,
             Pick::Save(_) if path.parent().is_some_and(Path::is_dir) => PathCheck::Take,
             Pick::Save(_) => PathCheck::Invalid("No such folder."),
+            _ if path.is_file() => PathCheck::Take,
+            _ if path.is_dir() => PathCheck::Invalid("This is a folder: add a name."),
+            _ => PathCheck::Invalid("No such file."),
         }
     }
 
@@ -169,6 +173,9 @@ impl<A> PathPrompt<A> {
             Pick::Buffer => "Load into buffer",
             Pick::Rules => "Open rules",
             Pick::Code => "Try other code",
+            Pick::ExpectedOutput => "Expected content of an output",
+            Pick::ExpectedScreen => "Expected screen",
+            Pick::Plan => "Open plan",
             Pick::Save(_) => "Save",
         }
     }

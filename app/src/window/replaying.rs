@@ -2,18 +2,20 @@
 
 use super::app::App;
 use super::layout;
+use super::pick::Pick;
 use crate::log::{self, Level};
-use crate::panels::common::actions::Pairing;
+use crate::panels::common::actions::{Pairing, ReplayFile};
 use crate::panels::runs::inputs;
 use egui::Context;
 use kinescope_session::Document;
 use kinescope_session::comparison::ComparisonSource;
-use kinescope_session::replay::task::ReplayResult;
+use kinescope_session::output_diff::OutputDiff;
+use kinescope_session::replay::task::{ReplayEnd, ReplayResult};
 use kinescope_session::replay::{self, ReplayError, ReplayErrorKind};
 use replay_engine::client::ClientError;
 use replay_engine::client::fitting::Fit;
 use replay_engine::plan::RewriteKind;
-use replay_engine::run::Verdict;
+use replay_engine::run::{Outcome, Verdict};
 use replay_engine::serve::ANSWER_LIMIT;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -22,6 +24,35 @@ use trace_core::recording::Recording;
 
 /// Interval at which a wait for the user checks for cancellation.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Whether an outcome diverges from its recording, and not only from what the user expects instead.
+fn is_unlike_recording(doc: &Document, outcome: &Outcome) -> bool {
+    let options = &doc.replay.options;
+    if options.expected.is_empty() && options.expected_screen.is_empty() {
+        return outcome.verdict == Verdict::Diverged;
+    }
+    let is_wrong = |d: &&OutputDiff| d.expected_from.is_some() && d.differ > 0;
+    // A register trace counts only reads.
+    let expected = match outcome.api() {
+        Some(_) => doc.replay.output_diffs.iter().filter(is_wrong).count() as u64,
+        None => 0,
+    };
+    outcome.verdict == Verdict::Diverged && outcome.divergence_count > expected
+}
+
+/// Returns why the options do not make a request.
+fn find_option_error(doc: &Document) -> Option<String> {
+    let replay = &doc.replay;
+    if let Err(why) = replay.parse_tolerance(&doc.buffers) {
+        return Some(format!("The output tolerance is invalid: {why}"));
+    }
+    if replay.is_api_trace() && replay.options.guard && doc.api_trace().is_none() {
+        return Some("The calls of the recording are still being read. Replay again in a moment.".to_owned());
+    }
+    let learns = replay.options.learn && replay.checks_effects();
+    let wrong = replay.parse_check_after().err().filter(|_| learns)?;
+    Some(format!("The events to check after are invalid: {wrong}"))
+}
 
 impl App {
     /// Returns the document that a task was started for, if it is still open.
@@ -83,8 +114,7 @@ impl App {
         }
         doc.replay.repeat = times;
         doc.replay.begin();
-        if let Err(why) = doc.replay.parse_tolerance(&doc.buffers) {
-            let text = format!("The output tolerance is invalid: {why}");
+        if let Some(text) = find_option_error(doc) {
             doc.replay.error = Some(ReplayError::new(ReplayErrorKind::Plan, text));
             self.show_replay_panel();
             return;
@@ -107,6 +137,32 @@ impl App {
         doc.replay.running = Some(progress);
         self.replaying = self.tasks.latest();
         self.show_replay_panel();
+    }
+
+    /// Asks for the file of a replay option and stores its path. A replay reads the file.
+    pub(super) fn choose_replay_file(&mut self, ctx: &Context, file: ReplayFile) {
+        let Some(of) = self.doc.as_ref().map(|d| Arc::clone(&d.recording)) else {
+            return;
+        };
+        let what = match file {
+            ReplayFile::Output(_) => Pick::ExpectedOutput,
+            ReplayFile::Screen => Pick::ExpectedScreen,
+            ReplayFile::Plan => Pick::Plan,
+        };
+        self.pick(ctx, what, move |app, _, path| {
+            let Some(doc) = app.document_of(&of) else { return };
+            let path = std::path::absolute(&path)
+                .unwrap_or(path)
+                .to_string_lossy()
+                .into_owned();
+            let mut options = doc.replay.options.clone();
+            match file {
+                ReplayFile::Output(name) => drop(options.expected.insert(name, path)),
+                ReplayFile::Screen => options.expected_screen = path,
+                ReplayFile::Plan => options.plan = path,
+            }
+            doc.replay.set_options(options);
+        });
     }
 
     /// Queries the kind of the selected target. For hardware, asks the user for permission; for a simulator, replays at
@@ -185,8 +241,24 @@ impl App {
         };
         let revision = played.planned.revision;
         doc.replay.set_plan(played.planned);
-        match played.outcome {
-            Ok((outcome, compared)) => {
+        match played.end {
+            Ok(ReplayEnd::Guarded(summary)) => {
+                log::push(Level::Info, format!("{what}: {}", summary.describe()));
+                doc.replay.last_failure = None;
+                doc.replay.unresponsive_target = None;
+                // The older outcome would look like a result of this replay.
+                doc.replay.outcome = None;
+                doc.replay.output_diffs.clear();
+                if let Some(past) = &summary.past {
+                    doc.go(past.event);
+                }
+                doc.replay.guarded = Some(summary);
+            }
+            Ok(ReplayEnd::Compared {
+                outcome,
+                outputs,
+                is_success,
+            }) => {
                 let (word, message) = (replay::format_verdict(&outcome), replay::format_summary(&outcome));
                 let edits = match outcome.rewrites.get(&RewriteKind::Input) {
                     Some(1) => " · 1 input edited".to_owned(),
@@ -198,12 +270,13 @@ impl App {
                 doc.replay.outcome_revision = revision;
                 doc.replay.last_failure = None;
                 doc.replay.unresponsive_target = None;
-                let good = outcome.verdict == Verdict::Match && outcome.computed;
+                let good = is_success && outcome.computed;
+                doc.replay.guarded = None;
                 doc.replay.outcome = Some(Arc::clone(&outcome));
-                doc.replay.output_diffs = compared;
+                doc.replay.output_diffs = outputs;
                 doc.jumps += 1;
                 doc.go_to_first_failure();
-                let parted = outcome.verdict == Verdict::Diverged;
+                let parted = is_unlike_recording(doc, &outcome);
                 if !good {
                     self.leave_inputs_panel();
                 }

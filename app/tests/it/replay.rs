@@ -3,6 +3,7 @@
 
 use crate::common;
 use trace_core::{GpuVa, RegOffset};
+mod options;
 mod replaying;
 
 use common::{HANG_LIMIT, Window, assert_themes_differ_only_in_colours, sample, write_diverging_sample};

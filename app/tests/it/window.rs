@@ -11,6 +11,7 @@ mod numbers;
 mod pictures;
 mod targets;
 mod tour;
+mod trimming;
 mod unasked;
 
 use common::{Window, sample};

@@ -2,13 +2,14 @@
 
 use super::{CandidateResult, Stop};
 use crate::replay::request::{ReplayRequest, RequestError};
-use crate::targets::Targets;
+use crate::targets::{Targets, factories};
 use crate::trim_recording::TrimmedPart;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::CompileError;
 use replay_engine::run::{Outcome, Verdict};
 use std::fmt;
+use trace_core::Recording;
 use trace_core::progress::Progress;
 
 /// Signature by which a failed replay is recognised: event of the whole recording, register, and whether the run
@@ -112,6 +113,17 @@ impl ReplayJudge {
             lease,
             whole: None,
         }
+    }
+
+    /// Creates a judge for an open target that fits a recording. If it does not run candidates, they are only compiled
+    /// and verified, and the target is free.
+    ///
+    /// # Errors
+    /// If the recording was made on another device.
+    pub fn for_recording(target: &str, lease: Lease, recording: &Recording, runs: bool) -> Result<Self, ClientError> {
+        let device = lease.info().clone();
+        factories().check_fit(recording, target, &device)?;
+        Ok(Self::new(target, device, Some(lease).filter(|_| runs)))
     }
 
     /// Tests a candidate. `run_progress` is the progress of its replay.

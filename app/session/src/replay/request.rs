@@ -1,5 +1,6 @@
 //! The request for a replay: edits, options and expectations; its plan for a device, its run, and the report.
 
+use crate::plan_file::{self, FileError};
 use crate::plans;
 use crate::targets::Targets;
 use kinescope_files::workspace::How;
@@ -12,12 +13,32 @@ use replay_engine::plan::{
 use replay_engine::run::learn::{self, LearnError};
 use replay_engine::run::{AccessOutcome, ApiOutcome, Outcome, OutcomeBody, Verdict};
 use replay_engine::verify::{MAX_STEPS, Refusal, Verified, Work};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use trace_core::progress::Progress;
 use trace_core::recording::BufferRole;
 use trace_core::screen::Picture;
 use trace_core::{Recording, RegOffset};
+
+/// Allowed time limits of a run, seconds.
+pub const TIME_LIMITS_S: RangeInclusive<u64> = 1..=3600;
+
+/// Why a file is not replayed as a plan.
+const NO_PLAN: &str = "not a plan: neither a text that begins with `kinescope plan`, nor a binary plan; choose a file that Save plan wrote";
+/// Why a request does not fit a plan.
+const FIXED_PLAN: &str = "a plan is replayed unchanged; undo edits of inputs, and remove allowed registers and the \
+                          expected screen, or remove the plan file";
+
+/// Returns the limits of a run with a time limit in seconds; `None`: the default one.
+#[must_use]
+pub fn limit_time(seconds: Option<u64>) -> Budgets {
+    let default = Budgets::default();
+    Budgets {
+        time_ns: seconds.map_or(default.time_ns, |s| s.saturating_mul(1_000_000_000)),
+        ..default
+    }
+}
 
 /// Everything that a replay of a recording or of an existing plan is given, besides its target.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +138,23 @@ pub enum RequestError {
     /// The effects of an API trace are to be learned.
     #[error("an API trace contains its outputs, and a replay is compared with them: nothing is learned")]
     LearnApiTrace,
+    /// The buffers of a register trace are to be guarded.
+    #[error("only an API trace of CUDA has buffers to guard, and this recording is no such trace")]
+    GuardRegisterTrace,
+    /// The buffers of an API trace cannot be found.
+    #[error("no buffers to guard: {0}")]
+    Guard(String),
+    /// A file of the user cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A plan file cannot be replayed here.
+    #[error("{}: {reason}", path.display())]
+    PlanFile {
+        /// The file.
+        path: PathBuf,
+        /// Reason, in words.
+        reason: &'static str,
+    },
 }
 
 /// A plan for a device, ready to run.
@@ -194,6 +232,31 @@ impl ReplayRequest {
     pub fn relocate(&self, plan: &Compiled, device: &DeviceInfo) -> Result<PreparedReplay, RequestError> {
         let start = Instant::now();
         self.finish_plan(plan.moved_to(device)?, device, start)
+    }
+
+    /// Relocates the plan in a file, as [`Self::relocate`] does, to compare its replay with a recording.
+    ///
+    /// # Errors
+    /// If the file holds no plan for this kind of recording, or the request changes what a plan fixes: inputs, allowed
+    /// registers, screen. Otherwise as [`Self::relocate`].
+    pub fn relocate_file(
+        &self,
+        path: &Path,
+        recording: &Recording,
+        device: &DeviceInfo,
+    ) -> Result<PreparedReplay, RequestError> {
+        let refused = |reason| RequestError::PlanFile {
+            path: path.to_owned(),
+            reason,
+        };
+        let plan = plan_file::read(path)?.ok_or_else(|| refused(NO_PLAN))?;
+        if !self.edits.inputs.is_empty() || !self.allowed.is_empty() || self.expected_screen.is_some() {
+            return Err(refused(FIXED_PLAN));
+        }
+        if plan.plan.api().is_some() != recording.api().is_some() {
+            return Err(refused("the plan is for another kind of recording than the open one"));
+        }
+        self.relocate(&plan, device)
     }
 
     fn finish_plan(

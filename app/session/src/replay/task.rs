@@ -1,8 +1,10 @@
 //! Replays of an open document, on a thread of their own: the request with the edited buffers, and its result.
 
 use super::error::{ReplayError, ReplayErrorKind};
-use super::request::{PreparedReplay, ReplayRequest};
-use crate::output_diff::{OutputDiff, compare};
+use super::guard::GuardedSummary;
+use super::request::{PreparedReplay, ReplayRequest, RequestError};
+use super::{expected, guard};
+use crate::output_diff::{OutputDiff, compare, compare_with_expected};
 use crate::plan_footprint::PlanFootprint;
 use crate::targets::Targets;
 use crate::transfers;
@@ -12,7 +14,9 @@ use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::Edits;
 use replay_engine::run::Outcome;
 use replay_engine::verify::Reason;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use trace_core::api_trace::ApiTrace;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -32,6 +36,14 @@ pub struct ReplayTask {
     pub revision: u64,
     /// The current phase, in words.
     pub phase: Arc<Mutex<String>>,
+    /// Files with the expected contents of outputs, each with the name of its output.
+    pub expected_outputs: Vec<(String, PathBuf)>,
+    /// File with the expected picture of the screen.
+    pub expected_screen: Option<PathBuf>,
+    /// File with the plan to replay, instead of a plan compiled from the recording.
+    pub plan_file: Option<PathBuf>,
+    /// The calls of the recording whose buffers are guarded; `None` for a replay without guards.
+    pub guarded_calls: Option<Arc<ApiTrace>>,
 }
 
 /// A verified plan, with what the window shows about it.
@@ -48,8 +60,23 @@ pub struct PlannedReplay {
 pub struct ReplayResult {
     /// The plan, which exists even if the replay failed.
     pub planned: PlannedReplay,
-    /// The outcome and comparison of its outputs, or why the replay failed.
-    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError>,
+    /// What the replay found, or why it failed.
+    pub end: Result<ReplayEnd, ReplayError>,
+}
+
+/// What a replay found.
+pub enum ReplayEnd {
+    /// The outcome of a replay that was compared with its recording.
+    Compared {
+        /// The outcome.
+        outcome: Arc<Outcome>,
+        /// Comparison of its outputs.
+        outputs: Vec<OutputDiff>,
+        /// Whether everything was as expected, including a picture that the user expects.
+        is_success: bool,
+    },
+    /// The summary of guarded replays.
+    Guarded(Arc<GuardedSummary>),
 }
 
 /// Returns the plan edits for the user's inputs.
@@ -96,26 +123,40 @@ impl ReplayTask {
         let mut lease = self.lease()?;
         let device = lease.info().clone();
         let mut planned = self.plan(&device, progress)?;
-        let outcome = match self.unconfirmed(&device) {
+        let end = match self.unconfirmed(&device) {
             // The plan and the device information stay, so that the question can show both.
             Some(text) => Err(ReplayError::new(ReplayErrorKind::Unconfirmed, text)),
             None => self.run_plan(&mut lease, &mut planned.prepared, progress),
         };
-        Ok(ReplayResult { planned, outcome })
+        Ok(ReplayResult { planned, end })
     }
 
     fn plan(&mut self, device: &DeviceInfo, progress: &Progress) -> Result<PlannedReplay, ReplayError> {
         self.targets.start_early(&self.request.target);
         self.say("compiling the plan");
-        self.request.edits = build_edits(&self.edited);
-        let mut prepared = self.request.compile(&self.recording, &self.targets, device, progress)?;
-        self.say("checking the plan");
-        verify(&mut prepared, progress)?;
+        let mut prepared = self.prepare_request(device, progress)?;
+        // An unchecked plan goes to the agent, which checks it in any case.
+        if !self.request.bypass_check {
+            self.say("checking the plan");
+            verify(&mut prepared, progress)?;
+        }
         Ok(PlannedReplay {
             footprint: PlanFootprint::for_plan(&prepared.compiled.plan, &self.recording),
             prepared,
             revision: self.revision,
         })
+    }
+
+    /// Reads the user's files and compiles the recording, or relocates the plan of the plan file.
+    fn prepare_request(&mut self, device: &DeviceInfo, progress: &Progress) -> Result<PreparedReplay, RequestError> {
+        self.request.edits = build_edits(&self.edited);
+        self.request.expected = expected::read_outputs(&self.expected_outputs)?;
+        let screen = self.expected_screen.as_deref();
+        self.request.expected_screen = screen.map(expected::read_screen).transpose()?;
+        match &self.plan_file {
+            Some(path) => self.request.relocate_file(path, &self.recording, device),
+            None => self.request.compile(&self.recording, &self.targets, device, progress),
+        }
     }
 
     /// Returns why the user must confirm again: the target changed since the request was made.
@@ -137,19 +178,37 @@ impl ReplayTask {
         lease: &mut Lease,
         prepared: &mut PreparedReplay,
         progress: &Progress,
-    ) -> Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError> {
+    ) -> Result<ReplayEnd, ReplayError> {
         let phase = Arc::clone(&self.phase);
         lease.on_phase(move |p: Phase| say(&phase, p.name()));
+        if let Some(calls) = &self.guarded_calls {
+            let trace = (&*self.recording, &**calls);
+            let summary = guard::run(&self.request, trace, prepared, lease, progress)?;
+            return Ok(ReplayEnd::Guarded(Arc::new(summary)));
+        }
         let outcome = self.request.run(prepared, lease, progress)?;
         self.say("comparing outputs");
-        let mut outcome = self.request.report(&self.recording, prepared, outcome).outcome;
-        let compared = if outcome.api().is_some() {
+        let report = self.request.report(&self.recording, prepared, outcome);
+        let is_success = report.is_success();
+        let mut outcome = report.outcome;
+        let mut outputs = if outcome.api().is_some() {
             transfers::compare_outputs(&self.recording, &mut outcome.outputs)
         } else {
             let all = outcome.outputs.iter();
             all.filter_map(|o| compare(&self.recording, o)).collect()
         };
-        Ok((Arc::new(outcome), compared))
+        for expected in &self.request.expected {
+            let Some(output) = outcome.outputs.iter().find(|o| o.name == expected.name) else {
+                continue;
+            };
+            outputs.retain(|diff| diff.name != expected.name);
+            outputs.push(compare_with_expected(output, &expected.bytes, &expected.source));
+        }
+        Ok(ReplayEnd::Compared {
+            outcome: Arc::new(outcome),
+            outputs,
+            is_success,
+        })
     }
 }
 

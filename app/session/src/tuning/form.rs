@@ -3,9 +3,17 @@
 use super::launches::{Launch, Launches};
 use super::lists;
 use super::tolerance::{build_rules, parse_scoped_rule};
+use super::{LAUNCH_LIMIT, TIME_LIMIT, limit_tuning};
 use replay_cuda::tune::{RecordedLaunch, Space};
-use replay_engine::tune::{Axes, Bounds, Cache, Limits, ReplacementCode, Search, TuneRequest};
+use replay_engine::tune::{Axes, Bounds, Cache, ReplacementCode, Search, TuneRequest};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 use trace_core::recording::Recording;
+
+/// Default number of points of which successive halving keeps one.
+pub const DEFAULT_FACTOR: u32 = 3;
+/// Allowed numbers of points of which successive halving keeps one.
+pub const FACTORS: RangeInclusive<u32> = 2..=100;
 
 /// A text field of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +105,7 @@ impl SearchKind {
         match self {
             Self::Grid => "every point with all repeats",
             Self::Random => "a given number of random points",
-            Self::Halving => "all points once, the best third of them more often, until few are left with all repeats",
+            Self::Halving => "all points once, the best part of them more often, until few are left with all repeats",
         }
     }
 }
@@ -127,10 +135,16 @@ pub struct Form {
     pub points: String,
     /// Seed of random numbers.
     pub seed: u64,
+    /// Successive halving keeps one point in this many.
+    pub factor: u32,
     /// Timed launches of each point.
     pub repeats: u32,
     /// Number of warm-up launches before them.
     pub warm_ups: u32,
+    /// Time limit of one launch, milliseconds.
+    pub launch_limit_ms: u32,
+    /// Time limit of the whole run, seconds.
+    pub time_limit_s: u32,
     /// Replacement code.
     pub modules: Vec<ReplacementCode>,
 }
@@ -149,8 +163,11 @@ impl Default for Form {
             kind: SearchKind::Grid,
             points: String::new(),
             seed: 1,
+            factor: DEFAULT_FACTOR,
             repeats: 5,
             warm_ups: 1,
+            launch_limit_ms: LAUNCH_LIMIT.as_millis() as u32,
+            time_limit_s: TIME_LIMIT.as_secs() as u32,
             modules: Vec::new(),
         }
     }
@@ -258,14 +275,17 @@ impl Form {
                 SearchKind::Halving => Search::Halving {
                     points,
                     seed,
-                    factor: 3,
+                    factor: self.factor,
                 },
             },
             repeats: self.repeats.max(1),
             warm_ups: self.warm_ups,
             areas,
             rule,
-            limits: Limits::default(),
+            limits: limit_tuning(
+                Duration::from_millis(u64::from(self.launch_limit_ms)),
+                Duration::from_secs(u64::from(self.time_limit_s)),
+            ),
             ..TuneRequest::default()
         };
         match Space::new(&tune, &RecordedLaunch::from(&launch.row)) {

@@ -3,10 +3,10 @@
 use crate::cli::outputs::CommandFiles;
 use crate::cli::replay_arguments::Inputs;
 use crate::cli::source::Source;
-use crate::cli::trimmed_recording::source_name;
 use crate::cli::{Exit, Failure, Out, Verb, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::plans::apply;
+use kinescope_session::trim_recording::source_name;
 use serde::Serialize;
 use std::path::PathBuf;
 use trace_core::recording::AppliedEdit;

@@ -8,9 +8,8 @@ use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::bisect::replay_judge::ReplayJudge;
-use kinescope_session::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
-use kinescope_session::targets::factories;
-use kinescope_session::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
+use kinescope_session::bisect::{Candidate, CandidateResult, Judge, SearchOptions, Stop, run_search};
+use kinescope_session::trim_recording::{TrimSource, TrimmedPart, format_ranges, source_name};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use std::cell::Cell;
@@ -244,7 +243,7 @@ impl Judge for CandidateJudge<'_> {
             self.steps.len(),
             step.jobs_kept.len(),
             self.jobs,
-            trim::format_ranges(&step.jobs_kept),
+            format_ranges(&step.jobs_kept),
             format_count(step.events, "event"),
         );
         let result = self.out.line(line).and_then(|()| self.out.flush());
@@ -331,19 +330,15 @@ fn search(
     progress: &Progress,
 ) -> Result<SearchResult, Failure> {
     let file: &Path = &arguments.source.file;
-    let whole =
-        TrimSource::new(&opened.recording, trim::source_name(file), progress).map_err(|e| Failure::file(file, e))?;
+    let whole = TrimSource::new(&opened.recording, source_name(file), progress).map_err(|e| Failure::file(file, e))?;
     let jobs = whole.producers().parts().len();
     let on_target = match &arguments.on {
         Some(name) => {
             let lease = arguments.keys.open_target(name)?;
-            let device = lease.info().clone();
-            factories()
-                .check_fit(&opened.recording, name, &device)
-                .map_err(|e| Failure::file(file, e))?;
             // The command may need the target.
-            let lease = Some(lease).filter(|_| arguments.until.is_none());
-            Some(ReplayJudge::new(name, device, lease))
+            let runs = arguments.until.is_none();
+            let judge = ReplayJudge::for_recording(name, lease, &opened.recording, runs);
+            Some(judge.map_err(|e| Failure::file(file, e))?)
         }
         None => None,
     };
@@ -356,33 +351,23 @@ fn search(
         steps: Vec::new(),
         complained: Cell::new(false),
     };
-    let how = TrimOptions {
-        needs: arguments.needs.needs(),
-        ..TrimOptions::default()
-    };
     if jobs == 0 {
         return Err(Failure::file(
             file,
             "the recording has no jobs to remove (`kinescope trim --events` cuts it by hand)",
         ));
     }
-    let mut search = Search::new(&whole, how, looking, arguments.most);
-    let went = search.test_whole(progress).and_then(|shows| {
-        if shows != CandidateResult::Failure {
-            return Ok(());
-        }
-        search.reduce_jobs(progress)?;
-        if arguments.jobs_only {
-            Ok(())
-        } else {
-            search.reduce_setup(progress)
-        }
-    });
+    let options = SearchOptions {
+        needs: arguments.needs.needs(),
+        jobs_only: arguments.jobs_only,
+        max_candidates: arguments.most,
+    };
+    let end = run_search(&whole, options, looking, progress);
     Ok(SearchResult {
-        stopped: went.err(),
-        tried: search.tried,
-        steps: search.judge().steps.clone(),
-        best: search.best.map(|(_, made)| made),
+        stopped: end.stopped,
+        tried: end.tried,
+        steps: end.judge.steps,
+        best: end.best,
     })
 }
 
@@ -425,7 +410,7 @@ fn report(
         "{} of {} jobs: {}; {} of {} events{how}",
         trim_summary.jobs_kept.len(),
         trim_summary.jobs,
-        trim::format_ranges(&trim_summary.jobs_kept),
+        format_ranges(&trim_summary.jobs_kept),
         trim_summary.events[1],
         trim_summary.events[0]
     ))?;

@@ -5,6 +5,7 @@ use crate::cli::source::Source;
 use crate::cli::trace_arguments::TraceArguments;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
 use clap::{Args, FromArgMatches as _};
+use kinescope_session::launch_times::{DEFAULT_REPEATS, MAX_REPEATS};
 use kinescope_session::{api_trace as words, memory_trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ struct Arguments {
     #[command(flatten)]
     asked: TraceArguments,
     /// Number of replays on the target to measure each launch; the shortest time counts. 0: no measurement
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "on")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_REPEATS, value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_REPEATS)), requires = "on")]
     repeat: u32,
 }
 

@@ -14,12 +14,14 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_files::buffers;
 use kinescope_files::output;
 use kinescope_session::job_outcome::{ChainEntry, explain_uncomputed};
+use kinescope_session::plan_file;
+use kinescope_session::replay::guard as session_guard;
 use kinescope_session::replay::request::{ReplayRequest, RequestError};
 use kinescope_session::transfers::{self, BufferTyping};
 use kinescope_session::tuning::tolerance::parse_output_rule;
 use replay_cuda::ComparisonRules;
 use replay_engine::client::ClientError;
-use replay_engine::plan::{ReadClasses, text};
+use replay_engine::plan::ReadClasses;
 use replay_engine::run::{
     AccessOutcome, ApiOutcome, Divergence, FaultRegister, FaultReport, JobOutcome, Outcome, RunTimes, Timing, Verdict,
 };
@@ -281,7 +283,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let replay = arguments.of.prepare(arguments.request())?;
     if arguments.guard {
-        return run_guarded(replay, out);
+        return run_guarded(&arguments.of, replay, out);
     }
     let OpenedReplay {
         request,
@@ -299,11 +301,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     })?;
     let outcome = ended.map_err(|e| arguments.of.describe_error(e))?;
     if let Some(path) = &arguments.learn {
-        let compiled = &prepared.compiled;
-        let bytes = match path.extension().is_some_and(|e| e == "txt") {
-            true => text::print_with_pages(&compiled.plan, &compiled.pages).into_bytes(),
-            false => compiled.to_bytes().map_err(|e| Failure::file(path, e))?,
-        };
+        let bytes = plan_file::to_bytes(path, &prepared.compiled)?;
         progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
     let is_compared = opened.recording.api().is_some() || !prepared.rules.expected.is_empty();
@@ -345,26 +343,23 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Replays with buffers that end at unmapped memory.
-fn run_guarded(replay: OpenedReplay, out: &mut Out) -> Result<Exit, Failure> {
+fn run_guarded(of: &ReplayArguments, replay: OpenedReplay, out: &mut Out) -> Result<Exit, Failure> {
     let OpenedReplay {
         request,
         mut prepared,
         mut lease,
         opened,
     } = replay;
-    request.set_up(&mut lease).map_err(|e| Failure::usage(e.to_string()))?;
-    if prepared.compiled.plan.api().is_none() || opened.recording.api().is_none() {
-        return Err(Failure::usage("--guard is for API traces of CUDA"));
+    if opened.recording.api().is_none() {
+        return Err(of.describe_error(RequestError::GuardRegisterTrace));
     }
     let api_trace = api_trace::load(&opened)?;
-    let mut guarded = guard::GuardedReplay {
-        target: &request.target,
-        recording: &opened.recording,
-        calls: &api_trace,
-        lease: &mut lease,
-        compiled: &mut prepared.compiled,
-    };
-    guard::run(&mut guarded, out)
+    let summary = progress_line::run_with_progress("replaying with guards", |progress, _| {
+        let calls = (&opened.recording, &api_trace);
+        let done = session_guard::run(&request, calls, &mut prepared, &mut lease, progress);
+        done.map_err(|e| of.describe_error(e))
+    })?;
+    guard::print(&summary, out)
 }
 
 /// Writes the requested files.

@@ -4,17 +4,16 @@ use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
 use crate::cli::source::{Source, SourceRecording};
-use crate::cli::trimmed_recording::{NeedsArguments, format_ranges, source_name, write};
+use crate::cli::trimmed_recording::{NeedsArguments, write};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line};
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{Closure, KeepReason};
-use kinescope_session::trim_recording::{self, TrimOptions, TrimSource, TrimmedPart};
+use kinescope_session::trim_recording::{
+    self, NumberRange, TrimOptions, TrimmedPart, format_ranges, parse_range, source_name,
+};
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use trace_core::ranges;
-use trace_core::trim::{TrimError, TrimSummary};
+use trace_core::trim::TrimSummary;
 
 pub const VERB: Verb = Verb {
     name: "trim",
@@ -28,11 +27,11 @@ struct Arguments {
     #[command(flatten)]
     source: Source,
     /// Jobs to keep: FIRST..=LAST, FIRST..END (excludes END), or one job; may be given more than once
-    #[arg(long, value_name = "FIRST..=LAST", value_parser = range, required_unless_present = "events")]
-    jobs: Vec<Numbers>,
+    #[arg(long, value_name = "FIRST..=LAST", value_parser = parse_range, required_unless_present = "events")]
+    jobs: Vec<NumberRange>,
     /// Events to keep, for recordings without jobs: FIRST..=LAST, or FIRST..END (excludes END)
-    #[arg(long, value_name = "FIRST..=LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
-    events: Option<Numbers>,
+    #[arg(long, value_name = "FIRST..=LAST", value_parser = parse_range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
+    events: Option<NumberRange>,
     #[command(flatten)]
     needs: NeedsArguments,
     /// Keep only the content of memory that the kept jobs read or write when the simulator runs them
@@ -43,44 +42,8 @@ struct Arguments {
     to: PathBuf,
 }
 
-/// A range of job or event numbers with at least one element.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Numbers {
-    /// The first and the last number.
-    all: RangeInclusive<u64>,
-    /// The typed text, if it excludes its end.
-    leaves_out: Option<String>,
-}
-
-/// Parses `4..=9`, `4..9`, which excludes 9, or one number.
-fn range(text: &str) -> Result<Numbers, String> {
-    let bad = || format!("'{text}' is not a range (expected {}, or one number)", ranges::FORM);
-    let number = |t: &str| t.parse::<u64>().map_err(|_| bad());
-    let Some(typed) = ranges::split(text) else {
-        let one = number(text)?;
-        return Ok(Numbers {
-            all: one..=one,
-            leaves_out: None,
-        });
-    };
-    if typed.first.is_empty() || typed.end.is_empty() {
-        return Err(bad());
-    }
-    let parsed = ranges::parse(text, number)?;
-    let (first, end) = (parsed.numbers.start, parsed.numbers.end);
-    match end.checked_sub(1).filter(|last| *last >= first) {
-        Some(last) => Ok(Numbers {
-            all: first..=last,
-            leaves_out: parsed.leaves_end_out.then(|| text.to_owned()),
-        }),
-        None => Err(format!(
-            "'{text}' is empty: it excludes {end} ({first}..={end} includes it)"
-        )),
-    }
-}
-
 /// Warns once on standard error that an end was excluded: earlier versions of `trim` included it.
-fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Numbers>) {
+fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a NumberRange>) {
     if let Some((n, text)) = all.find_map(|n| Some((n, n.leaves_out.as_ref()?))) {
         let (last, with) = (n.all.end(), text.replacen("..", "..=", 1));
         complain(format_args!("{text} ends with {what} {last}; {with} includes its end"));
@@ -187,40 +150,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 
 fn jobs(arguments: &Arguments, opened: &SourceRecording) -> Result<(TrimmedPart, Option<String>), Failure> {
     let file = &arguments.source.file;
-    let fail = |e: TrimError| Failure::file(file, e);
     let how = TrimOptions {
         needs: arguments.needs.needs(),
         touched: arguments.touched,
         ..TrimOptions::default()
     };
+    let ranges: Vec<_> = arguments.jobs.iter().map(|n| n.all.clone()).collect();
     progress_line::run_with_progress("finding what jobs need", |progress, doing| {
-        let whole =
-            TrimSource::new(&opened.recording, source_name(file), progress).map_err(|e| Failure::file(file, e))?;
-        let there = whole.producers().parts().len() as u64;
-        if there == 0 {
-            return Err(fail(TrimError::NoJobs {
-                events: opened.recording.events.len() as u64,
-            }));
-        }
-        let last = arguments.jobs.iter().map(|r| *r.all.end()).max().unwrap_or(0);
-        if last >= there {
-            return Err(Failure::file(
-                file,
-                format!(
-                    "job {last} does not exist (the recording has {}, counted from 0)",
-                    format_count(there, "job")
-                ),
-            ));
-        }
-        let chosen: BTreeSet<u32> = arguments
-            .jobs
-            .iter()
-            .flat_map(|n| n.all.clone())
-            .map(|j| j as u32)
-            .collect();
-        doing.set("cutting");
-        let blind = whole.producers().unknown_reason().map(str::to_owned);
-        Ok((whole.trim_to_jobs(&chosen, &how, progress).map_err(fail)?, blind))
+        let source = (&opened.recording, source_name(file));
+        let trimmed = trim_recording::trim_to_job_ranges(source, &ranges, &how, progress, || doing.set("cutting"));
+        trimmed.map_err(|e| Failure::file(file, e))
     })
 }
 
@@ -290,30 +229,7 @@ fn text(
             format_ranges(&summary.jobs_kept)
         ))?;
     }
-    let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    for (job, why) in &closure.added {
-        let why = match why {
-            KeepReason::Reads { reader, bytes } => {
-                format!("job {reader} reads {} of what it wrote", format_count(*bytes, "byte"))
-            }
-            KeepReason::Together => "runs at the same time as a kept job".to_owned(),
-            KeepReason::Unknown { .. } if blind.is_some() => "before a kept job".to_owned(),
-            KeepReason::Unknown { job: of } if of == job => {
-                "its shaders do not run on the simulator, so its writes are unknown".to_owned()
-            }
-            KeepReason::Unknown { job: of } => {
-                format!("the shaders of job {of} do not run on the simulator, so its reads are unknown")
-            }
-        };
-        match known.get(&why).and_then(|at| reasons.get_mut(*at)) {
-            Some((_, jobs)) => jobs.push(*job),
-            None => {
-                known.insert(why.clone(), reasons.len());
-                reasons.push((why, vec![*job]));
-            }
-        }
-    }
+    let reasons = trim_recording::describe_added(closure, blind.is_some());
     for (why, jobs) in reasons.iter().take(MAX_LISTED_REASONS) {
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
         out.line(format_args!("added    {noun} {}: {why}", format_ranges(jobs)))?;
@@ -355,26 +271,4 @@ fn text(
         out.line(format_args!("removed  {}", summary.extras_out.join(", ")))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn job_ranges_exclude_or_include_their_end() {
-        let parse_range = |text: &str| range(text).map(|n| (n.all, n.leaves_out.is_some()));
-        assert_eq!(parse_range("4..=9"), Ok((4..=9, false)));
-        assert_eq!(parse_range("4..9"), Ok((4..=8, true)));
-        assert_eq!(parse_range("7"), Ok((7..=7, false)));
-        for (text, why) in [
-            ("9..4", "ends before it begins"),
-            ("4..4", "is empty: it excludes 4 (4..=4 includes it)"),
-            ("..4", "not a range"),
-            ("x", "not a range"),
-            ("1..", "not a range"),
-        ] {
-            assert!(range(text).unwrap_err().contains(why), "{text}");
-        }
-    }
 }

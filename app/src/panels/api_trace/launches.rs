@@ -2,6 +2,7 @@
 
 mod details;
 mod list;
+mod times;
 pub mod view;
 
 pub use details::details;
@@ -20,6 +21,8 @@ use trace_core::progress::Progress;
 
 /// Width from which the panel shows the launch's details at the right of the list, points.
 const WIDE: f32 = 980.0;
+/// Width of the bar that the filter field leaves to the others, points.
+const OTHERS: f32 = 400.0;
 /// Maximum number of launches that are sorted at once; more are sorted in a background job.
 const AT_ONCE: usize = 20_000;
 
@@ -127,7 +130,7 @@ fn filter_id() -> egui::Id {
     egui::Id::unique("launches-filter")
 }
 
-fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &ApiTrace, ui: &mut Ui) {
+fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, api_trace: &ApiTrace, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -136,7 +139,7 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &Api
         let edit = egui::TextEdit::singleline(&mut view.filter)
             .id(filter_id())
             .font(mono())
-            .desired_width((ui.available_width() - 240.0).clamp(90.0, 320.0))
+            .desired_width((ui.available_width() - OTHERS).clamp(90.0, 320.0))
             .hint_text(hint);
         let r = ui.add(edit).accessible_name("Filter launches by name");
         if std::mem::take(&mut view.focus) {
@@ -172,6 +175,8 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &Api
                     memory_trace::request_for_launches(&doc.recording)
                 });
             }
+            times::measure_button(doc, actions, ui);
+            times::limits_menu(doc, ui);
         });
     });
 }

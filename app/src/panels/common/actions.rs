@@ -80,6 +80,8 @@ pub enum UiAction {
     },
     /// Choose a file and save a buffer with the user's edits, with elements of this type.
     Save(String, ElementType),
+    /// Choose a file and save an output of the last replay there.
+    SaveOutput(String),
     /// Tune a launch on a target.
     Tune {
         /// The target.
@@ -94,6 +96,8 @@ pub enum UiAction {
         /// The request.
         request: MemoryTraceRequest,
     },
+    /// Measure the launches of the recording on this target.
+    MeasureLaunches(String),
     /// Choose a file with code, which Tune tries instead of the recorded code.
     TuneCode,
     /// Choose a file and save the result of a tuning.
@@ -107,6 +111,19 @@ pub enum UiAction {
     },
     /// Set every byte of a buffer to zero.
     Clear(String),
+    /// Choose a file for a replay option.
+    ChooseReplayFile(ReplayFile),
+}
+
+/// A replay option that is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayFile {
+    /// The expected content of the output with this name.
+    Output(String),
+    /// The expected picture of the screen.
+    Screen,
+    /// The plan to replay.
+    Plan,
 }
 
 /// An action that the panel concerned carries out.

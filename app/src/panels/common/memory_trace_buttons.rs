@@ -52,7 +52,7 @@ pub fn button(
     let full = format!(
         "Replays the recording on {target} with the recorded inputs and traces memory between launches.\nReports \
          {hover}; {} of memory at most",
-        text::bytes(MemoryTraceRequest::default().most)
+        text::bytes(doc.memory_trace.limits.max_bytes)
     );
     let r = r.accessible_name(format!("Trace {hover} on {target}"));
     if r.on_hover_text(full).clicked() {

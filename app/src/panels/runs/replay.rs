@@ -1,7 +1,9 @@
 //! The Replay panel: the target, the plan, the run, and its outcome.
 
 mod failures;
+mod guarded;
 mod jobs;
+mod options;
 mod outcome;
 pub(super) mod outputs;
 mod plan;

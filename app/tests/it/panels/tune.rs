@@ -6,7 +6,7 @@ use kinescope::panels::runs::tune::Sort;
 use kinescope::theme::ThemeChoice;
 use kinescope_session::tuning::form::SearchKind;
 use replay_engine::tune::{
-    Health, Measurement, OutputMismatch, Point, PointResult, RejectReason, Resources, TuneEnd, TuneReport,
+    Health, Measurement, OutputMismatch, Point, PointResult, RejectReason, Resources, Search, TuneEnd, TuneReport,
 };
 use std::sync::Arc;
 use trace_core::progress::Progress;
@@ -226,6 +226,35 @@ fn tune_fields_show_point_counts_and_errors() {
     w.views().tune.target = "software:mali-g71".into();
     w.settle();
     assert!(w.has_part("▲ this target has no CUDA device"));
+}
+
+#[test]
+fn limits_seed_and_factor_reach_the_request() {
+    let mut w = window();
+    w.click("search halving");
+    for (field, value) in [
+        ("time limit of a launch", "250"),
+        ("time limit of the tuning", "30"),
+        ("seed", "7"),
+        ("halving factor", "4"),
+    ] {
+        w.enter(field, value);
+    }
+    let (event, recording) = (w.doc().current_event(), w.doc().recording.clone());
+    let view = &mut w.views().tune;
+    let launch = view.current_launch(event).unwrap();
+    let launches = view.launches().unwrap().clone();
+    let request = view
+        .form
+        .parse(&recording, &launches, &launch)
+        .tune
+        .expect("every field is valid");
+    assert_eq!(
+        (request.limits.launch_ns, request.limits.total_ns),
+        (250_000_000, 30_000_000_000)
+    );
+    assert!(request.limits.stuck_ns >= request.limits.launch_ns);
+    assert!(matches!(request.search, Search::Halving { seed: 7, factor: 4, .. }));
 }
 
 #[test]

@@ -182,3 +182,33 @@ fn traced_memory_looks_right_in_the_light() {
     w.click("Memory both");
     w.harness.snapshot("device_memory_watched_light");
 }
+
+#[test]
+fn launches_are_measured_and_limits_reach_the_request() {
+    let mut w = sample(ThemeChoice::Dark);
+    w.run("show-launches");
+    w.click("Limits");
+    for (field, value) in [
+        ("number of replays", "2"),
+        ("size limit of a trace", "64"),
+        ("time limit of a trace", "90"),
+    ] {
+        w.enter(field, value);
+    }
+    let limits = w.doc().memory_trace.limits;
+    assert_eq!((limits.repeats, limits.max_bytes, limits.time_s), (2, 64 << 20, 90));
+    let request = limits.limit(kinescope_session::memory_trace::request_for_launches(
+        &w.doc().recording,
+    ));
+    assert_eq!((request.most, request.time_ns), (64 << 20, 90_000_000_000));
+    w.harness.key_press(egui::Key::Escape);
+    w.settle();
+    w.click("Measure every launch on cuda:0");
+    assert_eq!(w.doc().launch_times.failure, None);
+    let events = launches(&mut w);
+    let times = w.doc().launch_times.clone();
+    assert!(events.iter().all(|e| times.of(*e).is_some()), "{times:?}");
+    let shown = kinescope_session::text::duration(times.of(events[0]).unwrap());
+    let cells = w.row_texts("launch 0 layer");
+    assert!(cells.contains(&shown), "{shown} in {cells:?}");
+}

@@ -897,6 +897,21 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(w.doc().replay.keep_gaps);
     }),
+    ("measure-launches", |w, id| {
+        assert!(!w.run(id), "no target has a CUDA device");
+        open_api_trace(w);
+        w.doc().replay.choose("cuda:4000");
+        ran(w, id);
+        assert!(w.is_panel_active("launches") && w.doc().launch_times.failure.is_some());
+    }),
+    ("trim", |w, id| {
+        ran(w, id);
+        assert!(w.has("Trim…") && !w.run(id), "the sheet is open");
+    }),
+    ("bisect", |w, id| {
+        ran(w, id);
+        assert!(w.has("Bisect…") && !w.run(id), "the sheet is open");
+    }),
     ("open-outcome", |w, id| {
         replayed(w);
         ran(w, id);

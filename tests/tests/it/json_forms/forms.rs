@@ -714,17 +714,17 @@ pub const STOP_LOCATION: Form = form(
     "event:n? sure:b function:s? why:s",
 );
 pub const GUARDED: Form = form(
-    "app/src/cli/verbs/replay/guard.rs",
+    "app/session/src/replay/guard.rs",
     "GuardedSummary",
     "board:s replays:n guarded:n pointed_at:a differs:b past:o? failure:s?",
 );
 pub const OUT_OF_BOUNDS: Form = form(
-    "app/src/cli/verbs/replay/guard.rs",
+    "app/session/src/replay/guard.rs",
     "OutOfBounds",
     "event:n sure:b kernel:s? why:s buffer:o?",
 );
 pub const OUT_OF_BOUNDS_BUFFER: Form = form(
-    "app/src/cli/verbs/replay/guard.rs",
+    "app/session/src/replay/guard.rs",
     "OutOfBoundsBuffer",
     "name:s va:h bytes:n",
 );

@@ -3,12 +3,14 @@
 use crate::cli::Failure;
 use crate::cli::failure::complain;
 use clap::Args;
+use kinescope_session::tuning::form::{DEFAULT_FACTOR, FACTORS};
 use kinescope_session::tuning::launches::{Launch, Launches};
 use kinescope_session::tuning::tolerance::{ScopedRule, build_rules, parse_scoped_rule};
-use kinescope_session::tuning::{code, lists};
+use kinescope_session::tuning::{LAUNCH_LIMIT, TIME_LIMIT, code, limit_tuning, lists};
 use replay_cuda::tune::{RecordedLaunch, Space};
-use replay_engine::tune::{Axes, Bounds, Cache, Limits, ReplacementCode, Search, TuneRequest};
+use replay_engine::tune::{Axes, Bounds, Cache, ReplacementCode, Search, TuneRequest};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use trace_core::recording::Recording;
 
 /// The list of values of one option.
@@ -84,7 +86,7 @@ pub struct TuneArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// For successive halving: keep one point in this many
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_FACTOR, value_parser = clap::value_parser!(u32).range(i64::from(*FACTORS.start())..=i64::from(*FACTORS.end())))]
     factor: u32,
     /// Number of timed launches of each point
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -97,10 +99,10 @@ pub struct TuneArguments {
     #[arg(long = "tolerance", alias = "near", value_name = "[WHERE=]RULE", value_parser = parse_scoped_rule)]
     near: Vec<ScopedRule>,
     /// Time limit of one launch in seconds, after which its point is dropped
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = LAUNCH_LIMIT.as_secs_f64(), value_parser = seconds)]
     launch_limit: f64,
     /// Time limit of the whole run in seconds; results until then are reported
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT.as_secs_f64(), value_parser = seconds)]
     time_limit: f64,
 }
 
@@ -136,10 +138,6 @@ fn search(text: &str) -> Result<Search, String> {
 fn seconds(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| *v > 0.0 && *v <= 1e6);
     value.ok_or_else(|| format!("'{text}' is not a time (expected seconds, more than 0)"))
-}
-
-fn to_nanos(seconds: f64) -> u64 {
-    (seconds * 1e9) as u64
 }
 
 impl TuneArguments {
@@ -195,11 +193,10 @@ impl TuneArguments {
             warm_ups: self.warm_up,
             areas,
             rule,
-            limits: Limits {
-                launch_ns: to_nanos(self.launch_limit),
-                stuck_ns: to_nanos(self.launch_limit * 10.0).max(Limits::default().stuck_ns),
-                total_ns: to_nanos(self.time_limit),
-            },
+            limits: limit_tuning(
+                Duration::from_secs_f64(self.launch_limit),
+                Duration::from_secs_f64(self.time_limit),
+            ),
             ..TuneRequest::default()
         };
         // Impossible requests are rejected before a target is opened.

@@ -20,8 +20,9 @@ const MAX_ARGUMENTS: usize = 12;
 /// Name of the table in the workspace.
 const TABLE: &str = "launches";
 
-/// Returns the columns. Results appear only if a call failed, changes only if a target or the recorder reported them.
-fn columns(doc: &Document, view: &View, api_trace: &ApiTrace) -> [Column; 11] {
+/// Returns the columns. Results appear only if a call failed, changes and device times only if a target or the recorder
+/// reported them.
+fn columns(doc: &Document, view: &View, api_trace: &ApiTrace) -> [Column; 12] {
     let sorts = |c: Column, sort: LaunchSort| {
         let now = view.sort == sort && (sort != LaunchSort::Order || view.falling);
         c.sortable(now.then_some(view.falling))
@@ -55,6 +56,10 @@ fn columns(doc: &Document, view: &View, api_trace: &ApiTrace) -> [Column; 11] {
             Column::new("host", "host time", 70.0).number().hide_order(6),
             LaunchSort::Duration,
         ),
+        Column::new("device", "device time", 78.0)
+            .number()
+            .hide_order(3)
+            .hide_if_empty(doc.launch_times.done.is_none()),
         Column::new("result", "result", 56.0)
             .hide_order(7)
             .hide_if_empty(api_trace.failed_calls().is_empty()),
@@ -202,6 +207,13 @@ fn other_cells(
     for id in ["launch", "event", "grid", "block", "shared", "host"] {
         let (message, ink) = cell_text(api_trace, id, n, event, launch, p);
         table.text(ui, id, rect, &message, mono(), ink);
+    }
+    if table.has("device") {
+        let time = doc
+            .launch_times
+            .of(event)
+            .map_or_else(|| "–".to_owned(), text::duration);
+        table.text(ui, "device", rect, &time, mono(), p.text);
     }
     for id in ["stream", "result"] {
         let (message, ink) = cell_text(api_trace, id, n, event, launch, p);

@@ -1,7 +1,7 @@
 //! The outcome of a replay: the verdict first, then failures, outputs, jobs.
 
 use super::text_lines::{small_line, wrapped_text};
-use super::{failures, jobs, outputs};
+use super::{failures, guarded, jobs, outputs};
 use crate::panels::common::actions::UiActions;
 use crate::theme::{ROW, icons, mono, palette, small, strong, widgets};
 use egui::accesskit::Role;
@@ -14,6 +14,10 @@ const FROM_BEFORE: f32 = 0.5;
 
 pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
+    if let Some(summary) = doc.replay.guarded.clone() {
+        guarded::draw(doc, ui, &summary);
+        return;
+    }
     let Some(o) = doc.replay.outcome.clone() else {
         widgets::section(ui, "Outcome");
         let words = if doc.recording.api().is_some() {

@@ -1,10 +1,10 @@
 //! Outputs of the replay next to the recorded ones: whether they match, the first mismatch, the first values.
 
 use super::text_lines::wrapped_text;
-use crate::panels::common::actions::UiActions;
+use crate::panels::common::actions::{UiAction, UiActions};
 use crate::theme::{mono, palette, small, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Button, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_files::scene::Selection;
 use kinescope_files::values;
 use kinescope_session::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
@@ -26,10 +26,20 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, o: 
         let n = out.data.len() / out.element.bytes().max(1);
         ui.add_space(8.0);
         let words = format!("output {} · {} {}", out.name, out.element.name(), text::count(n as u64));
-        if widgets::link(ui, &format!("Output {}", out.name), &words).clicked() {
-            doc.select(Selection::Buffer(out.name.clone()));
-            actions.run_command("show-inputs");
-        }
+        ui.horizontal_wrapped(|ui| {
+            if widgets::link(ui, &format!("Output {}", out.name), &words).clicked() {
+                doc.select(Selection::Buffer(out.name.clone()));
+                actions.run_command("show-inputs");
+            }
+            let save = ui.add(Button::new(RichText::new("Save…").font(small())).small());
+            let save = save.accessible_name(format!("Save output {}…", out.name));
+            if save
+                .on_hover_text("Saves what the replay left here, as raw bytes or NPY.")
+                .clicked()
+            {
+                actions.push(UiAction::SaveOutput(out.name.clone()));
+            }
+        });
         let diff = doc.replay.output_diffs.iter().find(|c| c.name == out.name).cloned();
         if let Some(c) = &diff {
             let (words, colour) = match o.computed {
@@ -38,7 +48,8 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, o: 
             };
             wrapped_text(ui, words, colour);
         }
-        bars(ui, out, diff.as_ref(), edited);
+        let is_free = edited && diff.as_ref().is_none_or(|d| d.expected_from.is_none());
+        bars(ui, out, diff.as_ref(), is_free);
     }
 }
 
@@ -58,6 +69,23 @@ fn describe_result(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Co
         return (message.into(), p.quiet);
     }
     let known = c.elements - c.unknown;
+    if let Some(file) = &c.expected_from {
+        return match c.first {
+            None => (
+                format!("as expected by {file}, all {} elements", text::count(known)),
+                p.job,
+            ),
+            Some(first) => (
+                format!(
+                    "▲ {} of {} elements differ from {file}, the first is [{}]",
+                    text::count(c.differ),
+                    text::count(known),
+                    text::count(first)
+                ),
+                p.error,
+            ),
+        };
+    }
     let part = match c.unknown {
         0 => String::new(),
         n => format!("; {} are not in the recording", text::count(n)),
@@ -167,7 +195,14 @@ pub fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>, edited: 
         ui.painter().rect_filled(bar, 2.0, colour);
         if let Some(w) = was.filter(|_| differs) {
             ui.painter().vline(x(w), y - 7.0..=y + 7.0, Stroke::new(1.0, p.text));
-            r.on_hover_text(format!("{v}, recorded {w}"));
+            let word = diff.map_or("recorded", |d| {
+                if d.expected_from.is_some() {
+                    "expected"
+                } else {
+                    "recorded"
+                }
+            });
+            r.on_hover_text(format!("{v}, {word} {w}"));
         } else {
             r.on_hover_text(v.to_string());
         }

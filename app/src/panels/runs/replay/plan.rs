@@ -67,7 +67,8 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     }
     show_plan(doc, ui, &compiled.plan);
     ui.add_space(6.0);
-    if ui.button("Save plan as text…").clicked() {
+    let hover = "Saves the plan with its memory. A replay can use the file instead of a new plan.";
+    if ui.button("Save plan…").on_hover_text(hover).clicked() {
         actions.run_command("save-plan");
     }
 }
@@ -202,6 +203,11 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
     writes(doc, ui);
     let left = "reads of free-running counters, such as cycle counters, are not compared";
     count_row(ui, accesses.reads.compared(), "reads compared", none, None, left);
+    let expected = accesses.expectations.len() as u64;
+    if expected > 0 {
+        let what = "effects that a run must have besides its reads: outputs, screen, memory";
+        count_row(ui, expected, "effects expected", none, None, what);
+    }
     let limit = format!("jobs, limit {} each", text::duration(plan.budgets.interrupt_ns));
     count_row(ui, plan.jobs().len() as u64, &limit, none, None, "");
     let word = match &doc.replay.verified {
@@ -394,7 +400,10 @@ pub(super) fn action_buttons(doc: &mut Document, actions: &mut UiActions, ui: &m
         {
             actions.run_command("replay");
         }
-        if ui.add_enabled(can, egui::Button::new("10 times")).clicked() {
+        // A guarded replay decides how many runs it needs.
+        let guards = doc.replay.is_api_trace() && doc.replay.options.guard;
+        let times = format!("{} times", text::count(u64::from(doc.replay.repeated_runs())));
+        if !guards && ui.add_enabled(can, egui::Button::new(times)).clicked() {
             actions.run_command("replay-ten");
         }
         // If there is no plan yet, the button that makes it takes its place.

@@ -1,5 +1,6 @@
 //! The target of a replay: the known targets, another one by its address, the pace.
 
+use super::options;
 use super::text_lines::{small_line, wrapped_text};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
@@ -67,6 +68,7 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     } else {
         pace(doc, actions, ui);
     }
+    options::draw(doc, actions, ui);
 }
 
 /// Draws a target of the list; a click chooses it.
@@ -167,6 +169,9 @@ fn replay_options(doc: &mut Document, ui: &mut Ui) {
     // Waits inside a graph are not waits of the host.
     if now.graph && now.step {
         (now.graph, now.step) = (!was.graph, !was.step);
+    }
+    if now.graph && doc.replay.options.guard {
+        doc.replay.options.guard = false;
     }
     if now != was {
         doc.replay.api_options = now;

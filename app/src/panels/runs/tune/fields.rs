@@ -8,7 +8,7 @@ use crate::theme::{ROW, body, field as fields, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
 use kinescope_session::cuda_target::is_cuda;
-use kinescope_session::tuning::form::{Field, ParsedForm, SearchKind};
+use kinescope_session::tuning::form::{FACTORS, Field, ParsedForm, SearchKind};
 use kinescope_session::tuning::launches::Launches;
 use kinescope_session::{Document, text};
 use replay_engine::tune::{Cache, ReplacementKind, format_dimensions};
@@ -18,6 +18,10 @@ use std::sync::Arc;
 pub(super) const FOOT: f32 = 68.0;
 /// Left edge of the fields, right of their names, points.
 const NAME: f32 = 72.0;
+/// Maximum time limit of one launch, milliseconds.
+const MAX_LAUNCH_LIMIT_MS: u32 = 3_600_000;
+/// Maximum time limit of a tuning, seconds.
+const MAX_TIME_LIMIT_S: u32 = 1_000_000;
 /// The target if none was chosen.
 pub(super) const DEFAULT_TARGET: &str = "cuda:0";
 
@@ -239,6 +243,7 @@ fn search(view: &mut View, asked: &ParsedForm, ui: &mut Ui) {
     });
     if view.form.kind != SearchKind::Grid {
         field(view, asked, Field::Points, ui);
+        sampling(view, ui);
     }
     let p = palette(ui);
     ui.horizontal(|ui| {
@@ -251,6 +256,58 @@ fn search(view: &mut View, asked: &ParsedForm, ui: &mut Ui) {
         ui.add(egui::DragValue::new(&mut view.form.warm_ups).range(0..=1000))
             .accessible_name("warm-ups")
             .on_hover_text("untimed launches of each point before the timed ones");
+    });
+    limits(view, ui);
+}
+
+/// Draws the time limits of a launch and of the whole tuning.
+fn limits(view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    let row = |ui: &mut Ui, name: &str, value: egui::DragValue<'_>, of: &str, label: &str, hover: &str| {
+        ui.horizontal(|ui| {
+            let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+            widgets::paint_text(ui, rect, Align2::LEFT_CENTER, name, body(), p.quiet);
+            ui.add(value).accessible_name(label).on_hover_text(hover);
+            ui.label(RichText::new(of).font(small()).color(p.quiet));
+        });
+    };
+    let launch = egui::DragValue::new(&mut view.form.launch_limit_ms).range(1..=MAX_LAUNCH_LIMIT_MS);
+    let hover = "A point whose launch takes longer is dropped.";
+    row(
+        ui,
+        "limits",
+        launch.suffix(" ms"),
+        "for a launch",
+        "time limit of a launch",
+        hover,
+    );
+    let total = egui::DragValue::new(&mut view.form.time_limit_s).range(1..=MAX_TIME_LIMIT_S);
+    let hover = "The tuning stops then and keeps the points that it measured.";
+    row(
+        ui,
+        "",
+        total.suffix(" s"),
+        "for the tuning",
+        "time limit of the tuning",
+        hover,
+    );
+}
+
+/// Draws the numbers of a search that does not measure every point: the seed, and how many points halving keeps.
+fn sampling(view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+        widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "seed", body(), p.quiet);
+        ui.add(egui::DragValue::new(&mut view.form.seed))
+            .accessible_name("seed")
+            .on_hover_text("The same seed chooses the same points.");
+        if view.form.kind == SearchKind::Halving {
+            ui.label(RichText::new("keep 1 point in").font(small()).color(p.quiet));
+            ui.add(egui::DragValue::new(&mut view.form.factor).range(FACTORS))
+                .accessible_name("halving factor")
+                .on_hover_text("Each round keeps the fastest of this many points.");
+        }
     });
 }
 
