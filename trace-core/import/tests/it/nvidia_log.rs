@@ -290,7 +290,7 @@ fn program_of_the_cuda_driver_api() {
     for row in &freed {
         assert!(created.iter().any(|c| identity(c) == identity(row)), "{row:?}");
     }
-    // Two requests free handles that the log never creates.
+    // One request frees a handle before the log creates it.
     assert_eq!((ioctls(&listing, "RM_FREE").len(), freed.len()), (113, 112));
     let mapped = objects(&r, ObjectAction::Map);
     let listed = ioctls(&listing, "UVM_MAP_EXTERNAL_ALLOCATION");
@@ -303,6 +303,16 @@ fn program_of_the_cuda_driver_api() {
     let at = |o: &ObjectRow| (o.address, o.bytes, o.handle);
     let unmapped: BTreeSet<_> = objects(&r, ObjectAction::Unmap).iter().map(at).collect();
     assert_eq!(unmapped, mapped.iter().map(at).collect());
+    let findings: Vec<_> = r
+        .metadata
+        .findings
+        .iter()
+        .map(|f| (f.kind, f.message.as_str()))
+        .collect();
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert_eq!(findings[0].0, FindingKind::NotUsed);
+    assert!(findings[0].1.starts_with("1 requests free objects"), "{findings:?}");
+    assert_eq!(findings[1].0, FindingKind::Assumed);
 }
 
 #[test]
