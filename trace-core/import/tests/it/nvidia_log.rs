@@ -15,6 +15,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{
     CallRow, EventKind, ObjectAction, ObjectKind, ObjectRow, Recording, RingEntryRow, SaveReason,
 };
+use trace_import::nvidia_log;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvidia").join(name)
@@ -326,4 +327,33 @@ fn imported_logs_survive_a_file() {
         assert!(again.events.ring_entries.iter().eq(r.events.ring_entries.iter()));
         assert_eq!(again.driver_trace(), r.driver_trace());
     }
+}
+
+#[test]
+fn damaged_logs_make_no_importer_panic() {
+    let mut log = Vec::new();
+    let packed = std::fs::File::open(fixture("h100-rm-client.klog.gz")).unwrap();
+    GzDecoder::new(packed).read_to_end(&mut log).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.klog");
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut accepted = 0;
+    for _ in 0..400 {
+        let mut damaged = log.clone();
+        for _ in 0..=random(8) {
+            let at = random(damaged.len());
+            damaged[at] = [0, 1, 0x7f, 0xff, random(256) as u8][random(5)];
+        }
+        damaged.truncate(damaged.len() - random(200));
+        std::fs::write(&path, &damaged).unwrap();
+        let _ = nvidia_log::fits(&path);
+        accepted += usize::from(nvidia_log::import(&path, &Progress::new()).is_ok());
+    }
+    assert!(accepted > 300, "{accepted}");
 }
