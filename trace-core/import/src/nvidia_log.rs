@@ -71,7 +71,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let mut reported = 0;
     let mut count = 0u64;
     let end = loop {
-        if count % RECORDS_PER_CHECK == 0 {
+        if count.is_multiple_of(RECORDS_PER_CHECK) {
             let now = read.load(Ordering::Relaxed);
             progress.advance(now - reported)?;
             reported = now;

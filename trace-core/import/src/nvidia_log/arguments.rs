@@ -65,7 +65,8 @@ pub(super) fn request_name(ioctl: &Ioctl<'_>) -> Option<&'static str> {
 /// `RM_ALLOC NV01_ROOT_CLIENT`, `UVM_FREE`, `ioctl 0xc0204699 of nvidiactl`.
 pub(super) fn call_name(ioctl: &Ioctl<'_>) -> String {
     let word = |at: usize| {
-        let bytes = ioctl.before.get(at..)?.first_chunk()?;
+        // The driver writes the class of a client that asks for the null class.
+        let bytes = ioctl.after.get(at..)?.first_chunk()?;
         Some(u32::from_le_bytes(*bytes))
     };
     let Some(name) = request_name(ioctl) else {

@@ -15,6 +15,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{
     CallRow, EventKind, ObjectAction, ObjectKind, ObjectRow, Recording, RingEntryRow, SaveReason,
 };
+use trace_import::nvidia_log;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvidia").join(name)
@@ -290,7 +291,7 @@ fn program_of_the_cuda_driver_api() {
     for row in &freed {
         assert!(created.iter().any(|c| identity(c) == identity(row)), "{row:?}");
     }
-    // Two requests free handles that the log never creates.
+    // One request frees a handle before the log creates it.
     assert_eq!((ioctls(&listing, "RM_FREE").len(), freed.len()), (113, 112));
     let mapped = objects(&r, ObjectAction::Map);
     let listed = ioctls(&listing, "UVM_MAP_EXTERNAL_ALLOCATION");
@@ -303,6 +304,16 @@ fn program_of_the_cuda_driver_api() {
     let at = |o: &ObjectRow| (o.address, o.bytes, o.handle);
     let unmapped: BTreeSet<_> = objects(&r, ObjectAction::Unmap).iter().map(at).collect();
     assert_eq!(unmapped, mapped.iter().map(at).collect());
+    let findings: Vec<_> = r
+        .metadata
+        .findings
+        .iter()
+        .map(|f| (f.kind, f.message.as_str()))
+        .collect();
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert_eq!(findings[0].0, FindingKind::NotUsed);
+    assert!(findings[0].1.starts_with("1 requests free objects"), "{findings:?}");
+    assert_eq!(findings[1].0, FindingKind::Assumed);
 }
 
 #[test]
@@ -316,4 +327,33 @@ fn imported_logs_survive_a_file() {
         assert!(again.events.ring_entries.iter().eq(r.events.ring_entries.iter()));
         assert_eq!(again.driver_trace(), r.driver_trace());
     }
+}
+
+#[test]
+fn damaged_logs_make_no_importer_panic() {
+    let mut log = Vec::new();
+    let packed = std::fs::File::open(fixture("h100-rm-client.klog.gz")).unwrap();
+    GzDecoder::new(packed).read_to_end(&mut log).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.klog");
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut accepted = 0;
+    for _ in 0..400 {
+        let mut damaged = log.clone();
+        for _ in 0..=random(8) {
+            let at = random(damaged.len());
+            damaged[at] = [0, 1, 0x7f, 0xff, random(256) as u8][random(5)];
+        }
+        damaged.truncate(damaged.len() - random(200));
+        std::fs::write(&path, &damaged).unwrap();
+        let _ = nvidia_log::fits(&path);
+        accepted += usize::from(nvidia_log::import(&path, &Progress::new()).is_ok());
+    }
+    assert!(accepted > 300, "{accepted}");
 }
