@@ -124,7 +124,7 @@ impl DriverLog {
     }
 
     /// Returns the number of the next event.
-    pub(super) fn next_event(&self) -> u64 {
+    fn next_event(&self) -> u64 {
         self.events.len() as u64
     }
 
