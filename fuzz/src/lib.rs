@@ -68,6 +68,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("map_svd", maps::map_svd),
     ("metadata", recordings::metadata),
     ("mmt", recordings::mmt),
+    ("mmt_text", recordings::mmt_text),
     ("mneme", kernels::mneme),
     ("nouveau", recordings::nouveau),
     ("nouveau_pushbuf", recordings::nouveau_pushbuf),

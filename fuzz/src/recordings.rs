@@ -469,3 +469,12 @@ pub fn gvisor(data: &[u8]) -> bool {
         driver_log::gvisor::import(path, progress)
     })
 }
+
+/// Fuzzes the text of valgrind's tool mmt, compressed or not.
+pub fn mmt_text(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::mmt_text::fits(path);
+        driver_log::mmt_text::import(path, progress)
+    })
+}

@@ -243,6 +243,16 @@ I0102 03:04:05.000080    77 strace.go:605] [   5:   6] a X mmap(0x0, 0x1000, 0x1
 I0102 03:04:05.000090    77 strace.go:605] [   5:   6] a X munmap(0x1000, 0x1000) = 0 (0x0) (2us)
 W0102 03:04:05.000093    77 frontend.go:786] [   5:   6] nvproxy: unknown allocation class 0x0000c86f
 ";
+const MMT_TEXT: &[u8] = b"--4711-- sys_open: /dev/nvidia0, flags: 0x2, mode: 0x0, ret: 7
+--4711-- create gpu object 0xc1d00001:0xcaf00002 type 0x906f (GPFIFO)
+--4711-- gpu map 0x00000001:0x00000002:0xcaf00004, addr 0x100000000, len 0x00010000
+--4711-- got new mmap at 0x10000, len: 0x00001000, offset: 0x4000000, serial: 3, fd: 7
+--4711-- w 3:0x008c, 0x00000002
+--4711-- r 0x10010, 0x1234,0x5678
+--4711-- post_ioctl: fd:7, id:0x2b (full:0xc020462b), data: 0xc1d00001
+--4711-- changed mmap 0x0:0x0 from: (address: 0x1, len: 0x1), to: (address: 0x2, len: 0x1), offset 0x0, serial 3
+--4711-- destroy object 0xc1d00001:0xcaf00002
+";
 
 /// Adds the seeds of the importers of logs of kernel drivers: a few lines of each format.
 pub fn add_driver_logs(add: Add<'_>) {
@@ -252,6 +262,7 @@ pub fn add_driver_logs(add: Add<'_>) {
     add("nouveau_pushbuf", "nvk", NVK.to_vec());
     add("strace", "small", STRACE.to_vec());
     add("gvisor", "small", GVISOR.to_vec());
+    add("mmt_text", "small", MMT_TEXT.to_vec());
 }
 
 const LISTING: &[u8] = b"\x01FlatView #0\n AS \"memory\", root: system\n Root memory region: system\n  \

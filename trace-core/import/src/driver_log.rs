@@ -8,6 +8,7 @@
 //! | push buffers that libdrm_nouveau and NVK print | `nouveau_pushbuf`, `nvk` |
 //! | strace's output of a program on NVIDIA's driver | `strace`, `mappings` |
 //! | gVisor's debug log of such a program | `gvisor`, `mappings` |
+//! | the text of valgrind's tool mmt | `mmt_text` |
 //!
 //! The result is a driver trace. Each line of a kernel log or of a push buffer is a mark, so the text stays visible; the
 //! events that a line stands for follow its mark. Of logs of system calls, only calls to the driver are imported.
@@ -19,6 +20,7 @@ mod kernel_error;
 mod kernel_line;
 mod log;
 mod mappings;
+pub mod mmt_text;
 pub mod nouveau;
 pub mod nouveau_pushbuf;
 mod nvk;

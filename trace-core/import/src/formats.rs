@@ -151,6 +151,13 @@ pub const IMPORTERS: &[Importer] = &[
         parts: |_| Vec::new(),
         read: |path, progress| driver_log::gvisor::import(path, progress).map(Opened::from),
     },
+    Importer {
+        name: "valgrind-mmt-text",
+        takes: "the text that valgrind's tool mmt printed in its first releases, plain or packed by gzip",
+        fits: driver_log::mmt_text::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::mmt_text::import(path, progress).map(Opened::from),
+    },
 ];
 
 fn is_kine(path: &Path) -> bool {
