@@ -258,7 +258,7 @@ impl Gvisor {
             .or_else(|| text.strip_prefix("uvm ioctl"))
         {
             let is_uvm = text.starts_with("uvm");
-            let number = small("nr = ").or_else(|| request.trim_start().split_whitespace().next()?.parse().ok());
+            let number = small("nr = ").or_else(|| request.split_whitespace().next()?.parse().ok());
             // A request whose end the log does not have.
             if let Some(before) = self.pending.remove(&thread) {
                 self.add_request(None, before, CallRow::default(), log);
