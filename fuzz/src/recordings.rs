@@ -451,3 +451,39 @@ pub fn nouveau(data: &[u8]) -> bool {
         driver_log::nouveau::import(path, progress)
     })
 }
+
+/// Fuzzes push buffers of libdrm_nouveau or NVK, compressed or not.
+pub fn nouveau_pushbuf(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::nouveau_pushbuf::fits(path);
+        driver_log::nouveau_pushbuf::import(path, progress)
+    })
+}
+
+/// Fuzzes strace's output, compressed or not.
+pub fn strace(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::strace::fits(path);
+        driver_log::strace::import(path, progress)
+    })
+}
+
+/// Fuzzes gVisor's debug log, compressed or not.
+pub fn gvisor(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::gvisor::fits(path);
+        driver_log::gvisor::import(path, progress)
+    })
+}
+
+/// Fuzzes the text of valgrind's tool mmt, compressed or not.
+pub fn mmt_text(data: &[u8]) -> bool {
+    file("a.txt", data, |path, progress| {
+        // The format check by content must accept any file.
+        let _ = driver_log::mmt_text::fits(path);
+        driver_log::mmt_text::import(path, progress)
+    })
+}

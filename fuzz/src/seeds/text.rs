@@ -206,10 +206,63 @@ const NOUVEAU: &[u8] = b"[    7.1] nouveau 0000:03:00.0: fifo: fault 00 [READ] a
     faulted @ 0x7a_12340000. Fault is of type FAULT_PTE ACCESS_TYPE_VIRT_READ
 ";
 
+const PUSH_BUFFER: &[u8] = b"nouveau: kernel rejected pushbuf: Invalid argument
+nouveau: ch2: krec 0 pushes 2 bufs 2 relocs 0
+nouveau: ch2: buf 00000000 00000007 00000004 00000004 00000000 0x7f0000000000 0x400000 0x10000
+nouveau: ch2: buf 00000001 00000008 00000002 00000002 00000002 (nil) 0x800000 0x20000
+nouveau: ch2: psh 00000000 0000000ffc 0000001004
+nouveau: \t0x20018000
+nouveau: \t0x0000c3c0
+nouveau: ch2: psh (unmapped) 00000001 0000000000 0000000010
+";
+const NVK: &[u8] = b"[0x00000000] HDR 20012000 subch 1 NINC
+\tmthd 0000 NVC3C0_SET_OBJECT
+\t\t.CLASS_ID = (0xc3c0)
+\t\t.ENGINE_ID = (0x1)
+
+[0x00000002] HDR 80052100 subch 1 IMMD
+\tmthd 0400 NVC3C0_SOMETHING
+\t\t.V = (0x5)
+[0x00000003] HDR 20020100 subch 0 NINC
+\tmthd 0400 NV9097_SOMETHING
+\t\t.A = TRUE
+";
+const STRACE: &[u8] = b"[pid  20] 10:00:00.000100 openat(AT_FDCWD, \"/dev/nvidiactl\", O_RDWR) = 3 <0.000004>
+[pid  21] 10:00:00.000500 ioctl(5, _IOC(_IOC_NONE, 0, 0x1, 0x3000), 0x7ffc00001000 <unfinished ...>
+[pid  20] 10:00:00.000600 ioctl(3, _IOC(_IOC_READ|_IOC_WRITE, 0x46, 0x2a, 0x20), 0x7ffc00001000) = -1 EINVAL (x) <0.00003>
+[pid  21] 10:00:00.000700 <... ioctl resumed>) = 0 <0.000200>
+[pid  20] 10:00:00.000900 mmap(0x200000000, 8192, PROT_READ, MAP_SHARED|MAP_FIXED, 3, 0x200000000) = 0x200000000
+[pid  20] 10:00:00.001100 munmap(0x200000000, 8192) = 0 <0.000002>
+[pid  20] 10:00:00.001300 close(3</dev/nvidiactl>) = 0 <0.000002>
+";
+const GVISOR: &[u8] = b"D0102 03:04:05.000020    77 frontend.go:154] [   5:   6] nvproxy: frontend ioctl: nr = 0x2b, argSize = 0x30
+D0102 03:04:05.000030    77 frontend.go:746] [   5:   6] nvproxy: allocation class 0x00000080
+I0102 03:04:05.000040    77 strace.go:605] [   5:   6] a X ioctl(0x3 /dev/nvidiactl, 0xc030462b, 0x7f00) = 0 (0x0) (20.5ms)
+D0102 03:04:05.000060    77 frontend.go:488] [   5:   6] nvproxy: control command 0x20800110
+I0102 03:04:05.000080    77 strace.go:605] [   5:   6] a X mmap(0x0, 0x1000, 0x1, MAP_SHARED, 0x4 /dev/nvidia0, 0x0) = 4096 (0x1000) (2s)
+I0102 03:04:05.000090    77 strace.go:605] [   5:   6] a X munmap(0x1000, 0x1000) = 0 (0x0) (2us)
+W0102 03:04:05.000093    77 frontend.go:786] [   5:   6] nvproxy: unknown allocation class 0x0000c86f
+";
+const MMT_TEXT: &[u8] = b"--4711-- sys_open: /dev/nvidia0, flags: 0x2, mode: 0x0, ret: 7
+--4711-- create gpu object 0xc1d00001:0xcaf00002 type 0x906f (GPFIFO)
+--4711-- gpu map 0x00000001:0x00000002:0xcaf00004, addr 0x100000000, len 0x00010000
+--4711-- got new mmap at 0x10000, len: 0x00001000, offset: 0x4000000, serial: 3, fd: 7
+--4711-- w 3:0x008c, 0x00000002
+--4711-- r 0x10010, 0x1234,0x5678
+--4711-- post_ioctl: fd:7, id:0x2b (full:0xc020462b), data: 0xc1d00001
+--4711-- changed mmap 0x0:0x0 from: (address: 0x1, len: 0x1), to: (address: 0x2, len: 0x1), offset 0x0, serial 3
+--4711-- destroy object 0xc1d00001:0xcaf00002
+";
+
 /// Adds the seeds of the importers of logs of kernel drivers: a few lines of each format.
 pub fn add_driver_logs(add: Add<'_>) {
     add("gdev", "small", GDEV.to_vec());
     add("nouveau", "small", NOUVEAU.to_vec());
+    add("nouveau_pushbuf", "libdrm", PUSH_BUFFER.to_vec());
+    add("nouveau_pushbuf", "nvk", NVK.to_vec());
+    add("strace", "small", STRACE.to_vec());
+    add("gvisor", "small", GVISOR.to_vec());
+    add("mmt_text", "small", MMT_TEXT.to_vec());
 }
 
 const LISTING: &[u8] = b"\x01FlatView #0\n AS \"memory\", root: system\n Root memory region: system\n  \

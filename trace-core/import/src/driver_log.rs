@@ -5,17 +5,27 @@
 //! |---|---|
 //! | Gdev's messages in the kernel log | `gdev` |
 //! | nouveau's messages and `NVRM: Xid` lines in the kernel log | `nouveau`, `kernel_error` |
+//! | push buffers that libdrm_nouveau and NVK print | `nouveau_pushbuf`, `nvk` |
+//! | strace's output of a program on NVIDIA's driver | `strace`, `mappings` |
+//! | gVisor's debug log of such a program | `gvisor`, `mappings` |
+//! | the text of valgrind's tool mmt | `mmt_text` |
 //!
-//! The result is a driver trace. Each line of such a log is a mark, so the text stays visible; the events that a line
-//! stands for follow its mark.
+//! The result is a driver trace. Each line of a kernel log or of a push buffer is a mark, so the text stays visible; the
+//! events that a line stands for follow its mark. Of logs of system calls, only calls to the driver are imported.
 
 mod class_kind;
 pub mod gdev;
+pub mod gvisor;
 mod kernel_error;
 mod kernel_line;
 mod log;
+mod mappings;
+pub mod mmt_text;
 pub mod nouveau;
+pub mod nouveau_pushbuf;
+mod nvk;
 mod scan;
+pub mod strace;
 
 use crate::error::ImportError;
 use crate::trace::source;

@@ -129,12 +129,41 @@ pub const IMPORTERS: &[Importer] = &[
         parts: |_| Vec::new(),
         read: |path, progress| driver_log::gdev::import(path, progress).map(Opened::from),
     },
+    // Messages of nouveau's kernel driver may stand between push buffers.
+    Importer {
+        name: "nouveau-pushbuf",
+        takes: "push buffers that libdrm_nouveau or NVK (NVK_DEBUG=push) print, plain or packed by gzip",
+        fits: driver_log::nouveau_pushbuf::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::nouveau_pushbuf::import(path, progress).map(Opened::from),
+    },
     Importer {
         name: "nouveau",
         takes: "a kernel log with messages of nouveau (faults, debug=trace) or Xid errors of NVIDIA's driver, plain or packed by gzip",
         fits: driver_log::nouveau::fits,
         parts: |_| Vec::new(),
         read: |path, progress| driver_log::nouveau::import(path, progress).map(Opened::from),
+    },
+    Importer {
+        name: "strace",
+        takes: "strace's output of a program on NVIDIA's driver, plain or packed by gzip",
+        fits: driver_log::strace::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::strace::import(path, progress).map(Opened::from),
+    },
+    Importer {
+        name: "gvisor",
+        takes: "gVisor's debug log of a program on NVIDIA's driver (nvproxy, strace), plain or packed by gzip",
+        fits: driver_log::gvisor::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::gvisor::import(path, progress).map(Opened::from),
+    },
+    Importer {
+        name: "valgrind-mmt-text",
+        takes: "the text that valgrind's tool mmt printed in its first releases, plain or packed by gzip",
+        fits: driver_log::mmt_text::fits,
+        parts: |_| Vec::new(),
+        read: |path, progress| driver_log::mmt_text::import(path, progress).map(Opened::from),
     },
 ];
 

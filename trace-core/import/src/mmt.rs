@@ -11,10 +11,12 @@ mod spaces;
 pub use forms::Kind;
 
 use super::decompress::check_memory;
+use super::driver_log::mmt_text;
 use super::error::{FilePosition, ImportError};
 use super::unpacked_file::{is_damage, is_packed, unpacked};
 use records::{End, Record, Records};
-use spaces::{SpaceOffset, Spaces};
+use spaces::SpaceOffset;
+pub(crate) use spaces::Spaces;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -71,9 +73,11 @@ pub fn fits(path: &Path) -> bool {
 
 /// Whether the first bytes of a file are those of a log.
 fn is_log(head: &[u8]) -> bool {
-    let line = head.split(|b| *b == b'\n').next().unwrap_or_default();
+    let mut lines = head.split(|b| *b == b'\n');
+    let line = lines.next().unwrap_or_default();
     if line.starts_with(b"==") && line.ends_with(BANNER) {
-        return true;
+        // The first releases printed text below the same banner.
+        return !lines.any(|l| std::str::from_utf8(l).is_ok_and(|l| mmt_text::is_line(l.trim_end())));
     }
     // Without the banner, the head must hold only records, and one that opens or maps a file.
     let mut records = Records::new(head);

@@ -23,6 +23,7 @@ use super::decompress::check_memory;
 use super::error::{FilePosition, ImportError};
 use super::unpacked_file::{is_damage, is_packed, unpacked};
 use events::Import;
+pub use events::SOURCE;
 use records::{End, Records};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -32,9 +33,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
-
-/// Value of [`trace_core::recording::Identity::source`] for a recording made from such a log.
-pub const SOURCE: &str = "nvidia-klog";
 
 /// Number of records between two checks for cancellation and memory.
 const RECORDS_PER_CHECK: u64 = 1 << 8;

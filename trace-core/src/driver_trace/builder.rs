@@ -17,6 +17,8 @@ pub(super) struct Builder {
     trace: DriverTrace,
     /// Current objects by client and handle.
     by_handle: HashMap<(u32, u32), usize>,
+    /// Current objects of a source without handles, by their address.
+    by_address: HashMap<u64, usize>,
     /// Children of objects that have some.
     children: HashMap<usize, Vec<usize>>,
     /// Current mappings by client, address space and address.
@@ -82,6 +84,8 @@ impl Builder {
         }
         if row.handle != 0 {
             self.by_handle.insert((row.client, row.handle), index);
+        } else if row.address != ObjectRow::UNKNOWN {
+            self.by_address.insert(row.address, index);
         }
         if row.kind == ObjectKind::Channel as u32 {
             self.channels.insert(index, self.trace.channels.len());
@@ -99,16 +103,17 @@ impl Builder {
         (handle != 0).then(|| self.by_handle.get(&(client, handle)).copied())?
     }
 
-    /// Frees an object and everything below it. A source without handles frees its newest object of the kind.
+    /// Frees an object and everything below it. A source without handles frees the object at an address, or its newest
+    /// object of the kind.
     fn free(&mut self, event: u64, row: &ObjectRow) {
         let newest = || {
             let is_it = |o: &DriverObject| o.kind == ObjectKind::from_raw(row.kind) && o.free_event.is_none();
             self.trace.objects.iter().rposition(is_it)
         };
-        let first = if row.handle == 0 {
-            newest()
-        } else {
-            self.find(row.client, row.handle)
+        let first = match (row.handle, row.address) {
+            (0, ObjectRow::UNKNOWN) => newest(),
+            (0, address) => self.by_address.remove(&address),
+            (handle, _) => self.find(row.client, handle),
         };
         let mut gone: Vec<usize> = first.into_iter().collect();
         while let Some(index) = gone.pop() {

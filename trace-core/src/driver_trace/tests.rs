@@ -91,6 +91,27 @@ fn buffers_are_found_at_their_mappings_while_these_exist() {
 }
 
 #[test]
+fn source_without_handles_frees_by_address_or_the_newest() {
+    use ObjectAction::{Create, Free};
+    let at = |action, address| ObjectRow {
+        client: 0,
+        address,
+        ..row(action, ObjectKind::Buffer, 0, 0)
+    };
+    let unknown = ObjectRow::UNKNOWN;
+    let trace = derive(&[
+        at(Create, 0x1000),
+        at(Create, 0x2000),
+        at(Create, unknown),
+        at(Free, 0x1000),
+        at(Free, unknown),
+        at(Free, 0x3000),
+    ]);
+    let ends: Vec<Option<u64>> = trace.objects().iter().map(|o| o.free_event).collect();
+    assert_eq!(ends, [Some(3), None, Some(4)]);
+}
+
+#[test]
 fn refused_requests_make_no_object() {
     let refused = ObjectRow {
         result: 0x51,

@@ -296,7 +296,7 @@ impl Lanes {
                     }
                     (Some(kind), _) if let Some((lane, writes)) = of_driver(kind) => {
                         write = writes;
-                        lane
+                        lane.unwrap_or(NONE)
                     }
                     (Some(EventKind::Interrupt | EventKind::Submit), _) => continue,
                     // Without its value it shows little of a register: it is in the lane of unknown registers.

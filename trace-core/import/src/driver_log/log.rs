@@ -5,8 +5,8 @@ use crate::trace::source::End;
 use std::collections::BTreeMap;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
-    CallRow, Clock, DriverTraceMetadata, EventsBuilder, Identity, MemoryBuilder, Metadata, NO_CONTENT, ObjectAction,
-    ObjectRow, PageId, Recording, RingEntryRow, TraceKind,
+    Access, CallRow, Clock, DriverTraceMetadata, EventsBuilder, Identity, MemoryBuilder, Metadata, NO_CONTENT,
+    ObjectAction, ObjectRow, PageId, Recording, RingEntryRow, Space, TraceKind,
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -54,6 +54,7 @@ pub(super) struct DriverLog {
     events: EventsBuilder,
     pages: MemoryBuilder,
     names: BTreeMap<String, u32>,
+    spaces: Vec<Space>,
     findings: Vec<Finding>,
     /// Number of lines so far: the number of the current line.
     lines: u64,
@@ -124,7 +125,7 @@ impl DriverLog {
     }
 
     /// Returns the number of the next event.
-    pub(super) fn next_event(&self) -> u64 {
+    fn next_event(&self) -> u64 {
         self.events.len() as u64
     }
 
@@ -166,6 +167,18 @@ impl DriverLog {
         if self.has_room() {
             self.events.call(self.time, self.thread, row);
         }
+    }
+
+    /// Adds a load or store.
+    pub(super) fn access(&mut self, access: Access) {
+        if self.has_room() {
+            self.events.access(self.time, self.thread, access);
+        }
+    }
+
+    /// Sets the spaces of loads and stores.
+    pub(super) fn set_spaces(&mut self, spaces: Vec<Space>) {
+        self.spaces = spaces;
     }
 
     /// Adds a ring entry. `words` are its commands, if the log holds all of them.
@@ -266,6 +279,7 @@ impl DriverLog {
                 source: source.to_owned(),
                 ..self.identity
             },
+            spaces: self.spaces,
             findings: self.findings,
             kind: TraceKind::Driver(self.metadata),
             ..Metadata::default()

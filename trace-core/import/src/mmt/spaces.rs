@@ -36,7 +36,7 @@ struct Range {
 
 /// Known files, ranges and spaces so far.
 #[derive(Debug, Default)]
-pub(super) struct Spaces {
+pub(crate) struct Spaces {
     /// Path by descriptor.
     files: BTreeMap<u32, String>,
     ranges: BTreeMap<u32, Range>,
@@ -44,25 +44,25 @@ pub(super) struct Spaces {
     by_start: BTreeMap<u64, u32>,
     /// Number of each space by its target and the upper half of the offset.
     numbers: BTreeMap<(SpaceKey, u64), u8>,
-    pub(super) all: Vec<Space>,
+    pub(crate) all: Vec<Space>,
     /// Number of ranges and files that were dropped because there are too many.
-    pub(super) not_kept: u64,
+    pub(crate) not_kept: u64,
     /// Whether an access went to a range that is not in the log.
-    pub(super) unknown_range: bool,
+    pub(crate) unknown_range: bool,
     /// Whether a range belongs to a file that the log does not name.
-    pub(super) unnamed: bool,
+    pub(crate) unnamed: bool,
 }
 
 /// The space and offset of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SpaceOffset {
-    pub(super) space: u8,
-    pub(super) offset: u32,
+pub(crate) struct SpaceOffset {
+    pub(crate) space: u8,
+    pub(crate) offset: u32,
 }
 
 impl Spaces {
     /// Records that a file was opened.
-    pub(super) fn open(&mut self, fd: u32, path: &str) {
+    pub(crate) fn open(&mut self, fd: u32, path: &str) {
         if self.files.len() >= MAX_KEPT && !self.files.contains_key(&fd) {
             self.not_kept += 1;
             return;
@@ -71,19 +71,19 @@ impl Spaces {
     }
 
     /// Records that a descriptor was copied.
-    pub(super) fn duplicate(&mut self, fd: u32, other: u32) {
+    pub(crate) fn duplicate(&mut self, fd: u32, other: u32) {
         if let Some(path) = self.files.get(&fd).cloned() {
             self.open(other, &path);
         }
     }
 
     /// Returns the path of a descriptor.
-    pub(super) fn path(&self, fd: u32) -> Option<&str> {
+    pub(crate) fn path(&self, fd: u32) -> Option<&str> {
         self.files.get(&fd).map(String::as_str)
     }
 
     /// Records that a range was mapped from an offset of a file.
-    pub(super) fn map(&mut self, id: u32, fd: Option<u32>, offset: u64, start: u64, bytes: u64) {
+    pub(crate) fn map(&mut self, id: u32, fd: Option<u32>, offset: u64, start: u64, bytes: u64) {
         if self.ranges.len() >= MAX_KEPT && !self.ranges.contains_key(&id) {
             self.not_kept += 1;
             return;
@@ -104,7 +104,7 @@ impl Spaces {
     }
 
     /// Records that a range was moved.
-    pub(super) fn remap(&mut self, id: u32, start: u64, bytes: u64) {
+    pub(crate) fn remap(&mut self, id: u32, start: u64, bytes: u64) {
         if let Some(range) = self.ranges.get(&id) {
             let range = Range {
                 start,
@@ -119,7 +119,7 @@ impl Spaces {
     }
 
     /// Records that a range was unmapped.
-    pub(super) fn unmap(&mut self, id: u32) {
+    pub(crate) fn unmap(&mut self, id: u32) {
         if let Some(range) = self.ranges.remove(&id)
             && self.by_start.get(&range.start) == Some(&id)
         {
@@ -128,7 +128,7 @@ impl Spaces {
     }
 
     /// Returns the location of an access by range number, or `None` if there are too many spaces.
-    pub(super) fn in_range(&mut self, id: u32, offset: u64) -> Option<SpaceOffset> {
+    pub(crate) fn in_range(&mut self, id: u32, offset: u64) -> Option<SpaceOffset> {
         let Some(range) = self.ranges.get(&id) else {
             self.unknown_range = true;
             return self.place(SpaceKey::Range(id), offset, 0);
@@ -149,7 +149,7 @@ impl Spaces {
     }
 
     /// Returns the location of an access by address.
-    pub(super) fn at_address(&mut self, address: u64) -> Option<SpaceOffset> {
+    pub(crate) fn at_address(&mut self, address: u64) -> Option<SpaceOffset> {
         let before = self.by_start.range(..=address).next_back().map(|(_, id)| *id);
         let range = before.and_then(|id| Some((id, self.ranges.get(&id)?)));
         let inside = range.and_then(|(id, r)| Some((id, address.checked_sub(r.start).filter(|o| *o < r.bytes)?)));
@@ -160,7 +160,7 @@ impl Spaces {
     }
 
     /// Extends the space of a location by `bytes` bytes.
-    pub(super) fn extend(&mut self, at: SpaceOffset, bytes: u64) {
+    pub(crate) fn extend(&mut self, at: SpaceOffset, bytes: u64) {
         if let Some(space) = self.all.get_mut(usize::from(at.space)) {
             space.bytes = space.bytes.max((u64::from(at.offset) + bytes).min(1 << 32));
         }

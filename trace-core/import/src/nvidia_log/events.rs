@@ -1,6 +1,5 @@
 //! The events of a log, and what must be known to make them.
 
-use super::SOURCE;
 use super::arguments::ArgumentDecoder;
 use super::commands::Rings;
 use super::doorbells::Doorbells;
@@ -15,6 +14,9 @@ use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     CallRow, DriverTraceMetadata, EventsBuilder, Identity, MemoryBuilder, Metadata, ObjectRow, Recording, TraceKind,
 };
+
+/// Value of [`trace_core::recording::Identity::source`] for a recording made from such a log.
+pub const SOURCE: &str = "nvidia-klog";
 
 /// Memory of an event in all columns and its row, bytes.
 const EVENT_BYTES: u64 = 96;

@@ -28,7 +28,8 @@ impl DriverLanes {
         let events = &recording.events;
         let mut next = |name: String| {
             names.push(name);
-            u8::try_from(names.len() - 1).unwrap_or(super::NONE)
+            // There are far fewer lanes than numbers.
+            u8::try_from(names.len() - 1).unwrap_or(u8::MAX)
         };
         let is_channel =
             |kind: u32, action: u32| kind == ObjectKind::Channel as u32 && action == ObjectAction::Create as u32;
@@ -39,7 +40,7 @@ impl DriverLanes {
         let created = created.map(|o| (o.client, o.handle));
         let used = events.ring_entries.iter().map(|r| (r.client, r.channel));
         let mut channels: HashMap<(u32, u32), u8> = HashMap::new();
-        let mut last = super::NONE;
+        let mut last = u8::MAX;
         for key in created.chain(used) {
             if channels.contains_key(&key) {
                 continue;
@@ -66,22 +67,23 @@ impl DriverLanes {
         self.channels.values_mut().chain(own)
     }
 
-    /// Returns the lane of an event of a driver trace, and whether it counts as a write; `None` for other events.
-    pub(super) fn lane_of(&self, events: &Events, kind: EventKind, payload: u32) -> Option<(u8, bool)> {
+    /// Returns the lane of an event of a driver trace, if it is in one, and whether it counts as a write; `None` for other
+    /// events.
+    pub(super) fn lane_of(&self, events: &Events, kind: EventKind, payload: u32) -> Option<(Option<u8>, bool)> {
         let row = payload as usize;
         Some(match kind {
             EventKind::Object => {
                 let action = events.objects.get(row).and_then(|o| ObjectAction::from_raw(o.action));
                 let is_new = matches!(action, Some(ObjectAction::Create | ObjectAction::Map));
-                (self.objects, is_new)
+                (Some(self.objects), is_new)
             }
             EventKind::RingEntry => {
                 let key = events.ring_entries.get(row).map(|r| (r.client, r.channel));
                 let lane = key.and_then(|key| self.channels.get(&key).copied());
-                (lane.unwrap_or(super::NONE), true)
+                (lane, true)
             }
-            EventKind::SavedMemory => (self.saved, true),
-            EventKind::Call => (self.requests, false),
+            EventKind::SavedMemory => (Some(self.saved), true),
+            EventKind::Call => (Some(self.requests), false),
             _ => return None,
         })
     }
