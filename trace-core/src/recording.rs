@@ -99,7 +99,7 @@ impl Recording {
     pub fn driver_trace(&self) -> Option<&DriverTraceMetadata> {
         match &self.metadata.kind {
             TraceKind::Driver(metadata) => Some(metadata),
-            TraceKind::Api(metadata) => metadata.driver.as_ref(),
+            TraceKind::Api(metadata) => metadata.driver.as_deref(),
             TraceKind::Register(_) => None,
         }
     }

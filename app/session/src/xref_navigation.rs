@@ -60,7 +60,6 @@ impl Document {
                 // In an API trace too: launches are known to change single bytes.
                 let is_first_only = bytes > MAX_BYTES || self.recording.api().is_some();
                 let bytes = if is_first_only { 1 } else { bytes.max(1) };
-                let va = va;
                 Some(XrefTarget::Bytes { space, va, bytes })
             }
             Selection::Buffer(ref name) => {
@@ -71,10 +70,7 @@ impl Document {
                     bytes: 1,
                 })
             }
-            Selection::Entry { space, va, level } => {
-                let va = va;
-                Some(XrefTarget::Entry { space, va, level })
-            }
+            Selection::Entry { space, va, level } => Some(XrefTarget::Entry { space, va, level }),
             Selection::Framebuffer { space, offset, bytes } => Some(XrefTarget::Framebuffer { space, offset, bytes }),
             _ => self.current_register().map(|r| XrefTarget::Register {
                 register: r,

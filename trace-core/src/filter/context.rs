@@ -177,6 +177,7 @@ impl Jobs {
 
     /// Returns the job that a write prepares: the next submit of its slot uses the head, cores, configuration or
     /// flush id that it sets.
+    #[inline]
     pub(super) fn prepared_job(&self, event: u64, access: &Access) -> Option<u32> {
         let device = self.device?;
         if !access.write || access.space != device.space() {

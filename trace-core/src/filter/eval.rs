@@ -284,21 +284,50 @@ fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)
     }
 }
 
-/// Returns the access at an index of a block, if that event is one.
+/// Returns the access at a position of a block.
 fn read_access(b: &Block<'_>, at: usize) -> Option<Access> {
-    Some(Access {
-        space: *b.space().get(at)?,
-        write: *b.kind().get(at)? == EventKind::Write as u8,
-        offset: RegOffset::new(*b.offset().get(at)?),
-        width: *b.width().get(at)?,
-        value: *b.value().get(at)?,
-    })
+    AccessColumns::of(b).read(at)
+}
+
+/// The columns of the accesses of a block.
+struct AccessColumns<'a> {
+    space: &'a [u8],
+    kind: &'a [u8],
+    offset: &'a [u32],
+    width: &'a [u8],
+    value: &'a [u64],
+}
+
+impl<'a> AccessColumns<'a> {
+    fn of(b: &'a Block<'_>) -> Self {
+        Self {
+            space: b.space(),
+            kind: b.kind(),
+            offset: b.offset(),
+            width: b.width(),
+            value: b.value(),
+        }
+    }
+
+    /// Returns the access at a position of the block.
+    #[inline]
+    fn read(&self, at: usize) -> Option<Access> {
+        Some(Access {
+            space: *self.space.get(at)?,
+            write: *self.kind.get(at)? == EventKind::Write as u8,
+            offset: RegOffset::new(*self.offset.get(at)?),
+            width: *self.width.get(at)?,
+            value: *self.value.get(at)?,
+        })
+    }
 }
 
 /// Calls `call` with the accesses that passed so far: index in the block and access.
 fn for_accesses(b: &Block<'_>, sofar: PriorMask<'_>, mut call: impl FnMut(usize, Access)) {
+    // Columns are read from the file when they are first used.
+    let mut columns: Option<AccessColumns<'_>> = None;
     let mut each = |at: usize| {
-        if let Some(a) = read_access(b, at) {
+        if let Some(a) = columns.get_or_insert_with(|| AccessColumns::of(b)).read(at) {
             call(at, a);
         }
     };

@@ -86,7 +86,6 @@ struct ParameterRow {
     buffer: Option<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
 fn as_map<S: Serializer>(fields: &&[(String, String)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(fields.iter().map(|(name, value)| (name, value)))
 }

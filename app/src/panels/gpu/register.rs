@@ -111,10 +111,7 @@ fn plot_menu(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register:
         let fields = fields.unwrap_or_default().iter().map(|f| Some(f.name.clone()));
         egui::ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
             for field in std::iter::once(None).chain(fields) {
-                let line = PlotLine {
-                    register: register,
-                    field,
-                };
+                let line = PlotLine { register, field };
                 let word = match &line.field {
                     None => format!("Plot {}", doc.derived.register_name(register)),
                     Some(f) => format!("Plot {}", f.replace('_', " ").to_lowercase()),

@@ -80,7 +80,7 @@ pub struct ApiTraceMetadata {
     pub range: String,
     /// The requests to the kernel driver, if they were recorded too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub driver: Option<DriverTraceMetadata>,
+    pub driver: Option<Box<DriverTraceMetadata>>,
 }
 
 /// The process of an API trace.

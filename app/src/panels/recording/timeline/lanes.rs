@@ -198,7 +198,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
         }
         Some(Lane::Pin(r)) => {
             let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
-            let around = doc.derived.registers.get(&*r).map(|f| f.accesses.all().neighbors(at));
+            let around = doc.derived.registers.get(r).map(|f| f.accesses.all().neighbors(at));
             let hit = nearest_of(doc, scale, x, around.into_iter().flatten().flatten());
             if let Some(e) = hit {
                 doc.go_with(e, Selection::Register(*r));

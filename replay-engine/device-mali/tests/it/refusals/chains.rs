@@ -18,13 +18,13 @@ fn rule_3_chains() {
         ..Edits::default()
     };
     let c = common::edited(&r, &edits);
-    assert_eq!(reason(&c, 3), Reason::ChainLoops { head: head, va: head });
+    assert_eq!(reason(&c, 3), Reason::ChainLoops { head, va: head });
     // The slot's head address is an unmapped address.
     let c = set(&whole, find(&whole, 0x18c4), 0x7000);
     assert!(matches!(reason(&c, 3), Reason::ChainUnmapped { .. }));
     // The page of the header is unmapped.
     let c = with_entry(whole.clone(), steps(&whole, head)[3].entry_at, |_| 2);
-    assert_eq!(reason(&c, 3), Reason::ChainUnmapped { head: head, va: head });
+    assert_eq!(reason(&c, 3), Reason::ChainUnmapped { head, va: head });
     // These plans write to the arena.
     let put = |offset, width| {
         let a = Action::Write {

@@ -330,17 +330,17 @@ fn follow_chain<M: PlanPages>(
     loop {
         work.spend(HEADER)?;
         if !seen.insert(at) {
-            return Err(Reason::ChainLoops { head: head, va: at });
+            return Err(Reason::ChainLoops { head, va: at });
         }
         if followed.headers.len() >= MAX_JOBS {
-            return Err(Reason::ChainTooLong { head: head });
+            return Err(Reason::ChainTooLong { head });
         }
         if !at.get().is_multiple_of(HEADER_ALIGN) {
-            return Err(Reason::ChainMisaligned { head: head, va: at });
+            return Err(Reason::ChainMisaligned { head, va: at });
         }
         let mut bytes = [0; HEADER_BYTES];
         let Some(pa) = gpu.physical(at).filter(|_| gpu.read(at, &mut bytes)) else {
-            return Err(Reason::ChainUnmapped { head: head, va: at });
+            return Err(Reason::ChainUnmapped { head, va: at });
         };
         followed.headers.push(pa);
         followed.undecoded += u64::from(JobHeader::decode(&bytes).is_err());
