@@ -789,3 +789,85 @@ fn completions_and_man() {
     let written = json(&["man", folder.path().to_str().unwrap()], 0);
     assert_each(&written["pages"], &forms::MAN_PAGE, "path:s");
 }
+
+#[test]
+fn objects_channels_and_push_buffers() {
+    let log = root().join("trace-core/import/tests/nvidia/h100-cuda-vadd.klog.gz");
+    let log = log.to_str().unwrap();
+    let objects = json(&["objects", log], 0);
+    let objects = objects.as_array().unwrap();
+    let of_kind = |kind: &str| objects.iter().filter(|o| o["kind"] == kind).collect::<Vec<_>>();
+    for o in objects {
+        let here = if o["kind"] == "channel" {
+            "push_buffer:o? indirect_buffer:o?"
+        } else {
+            ""
+        };
+        assert_form(o, &forms::DRIVER_OBJECT, here);
+    }
+    let channels = of_kind("channel");
+    assert_eq!((channels.len(), of_kind("buffer").len() > 40), (20, true));
+    assert_form(&channels[0]["indirect_buffer"], &forms::INDIRECT_BUFFER, "");
+    let list = json(&["channels", log], 0);
+    let list = list.as_array().unwrap();
+    list.iter().for_each(|c| assert_form(c, &forms::CHANNEL, ""));
+    let submits: u64 = list.iter().map(|c| c["submits"].as_u64().unwrap()).sum();
+    let submissions = json(&["pushbuffer", log], 0);
+    let submissions = submissions.as_array().unwrap();
+    submissions.iter().for_each(|s| assert_form(s, &forms::SUBMISSION, ""));
+    assert_eq!((submits, submissions.len()), (632, 632));
+    // The program launches vadd once with 4 blocks of 256 threads, three pointers and a number.
+    let vadd = submissions.iter().filter(|s| s["launches"] == 1).find_map(|s| {
+        let number = s["submit"].to_string();
+        let all = json(&["pushbuffer", log, "--submit", &number], 0);
+        let all = all.as_array().unwrap().clone();
+        all.iter()
+            .any(|i| i["grid"] == serde_json::json!([4, 1, 1]) && i["block"] == serde_json::json!([256, 1, 1]))
+            .then_some(all)
+    });
+    let vadd = vadd.expect("a launch of vadd");
+    let (launches, methods): (Vec<_>, Vec<_>) = vadd.iter().partition(|i| i.get("grid").is_some());
+    methods.iter().for_each(|m| assert_form(m, &forms::METHOD, ""));
+    assert!(methods.iter().all(|m| m["name"].is_string()), "every method has a name");
+    assert_form(launches[0], &forms::SUBMITTED_LAUNCH, "");
+    let parameters = launches[0]["parameters"].as_array().unwrap();
+    parameters
+        .iter()
+        .for_each(|p| assert_form(p, &forms::SUBMITTED_PARAMETER, ""));
+    let offsets: Vec<u64> = parameters.iter().map(|p| p["offset"].as_u64().unwrap()).collect();
+    assert_eq!(offsets, [0, 8, 16, 24]);
+    assert!(
+        parameters[..3].iter().all(|p| p["buffer"].is_string()),
+        "{parameters:?}"
+    );
+    assert_eq!(
+        (&parameters[3]["value"], &parameters[3]["buffer"]),
+        (&Value::from("0x3e8"), &Value::Null)
+    );
+}
+
+#[test]
+fn objects_of_a_kernel_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("dmesg.txt");
+    let text = "[   10.000001] gopen: opening minor device 0\n\
+                [   10.000002] gopen: creating a new GPU context.\n\
+                [   10.000003] gdev_drv_chan_alloc: allocating a channel. push buffer addr: 0x20000, size: 0x8000. \
+                indirect buffer addr: 0x28000\n\
+                [   10.000004] __malloc_dma: allocating 1 memory regions with size 0x4000\n\
+                [   10.000005] gdev_raw_mem_alloc_dma: allocating memory at host for DMA. size: 0x4000\n\
+                [   10.000006] gdev_drv_bo_alloc: allocating a new buffer object. size: 0x4000\n";
+    std::fs::write(&log, text).unwrap();
+    let objects = json(&["objects", log.to_str().unwrap()], 0);
+    let of_kind = |kind: &str| objects.as_array().unwrap().iter().find(|o| o["kind"] == kind).unwrap();
+    let channel = of_kind("channel");
+    assert_form(&channel["push_buffer"], &forms::PUSH_BUFFER, "");
+    assert_eq!(channel["push_buffer"]["bytes"], 0x8000);
+    assert_eq!(channel["indirect_buffer"]["address"], "0x28000");
+    let buffer = of_kind("buffer");
+    assert_eq!(
+        (&buffer["caller"], &buffer["bytes"]),
+        (&Value::from("__malloc_dma"), &Value::from(0x4000))
+    );
+    assert!(buffer["handle"].is_null() && buffer["address"].is_null() && buffer["alloc_event"].is_u64());
+}

@@ -15,6 +15,7 @@ mod generated_tables;
 pub mod gpureplay;
 mod json_head;
 pub mod kernels;
+mod mapped_files;
 pub mod mmt;
 pub mod nvidia_log;
 mod open;

@@ -6,17 +6,15 @@
 
 mod forms;
 mod records;
-mod spaces;
 
 pub use forms::Kind;
 
 use super::decompress::check_memory;
 use super::driver_log::mmt_text;
 use super::error::{FilePosition, ImportError};
+use super::mapped_files::{SpaceOffset, Spaces};
 use super::unpacked_file::{is_damage, is_packed, unpacked};
 use records::{End, Record, Records};
-use spaces::SpaceOffset;
-pub(crate) use spaces::Spaces;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -267,7 +267,7 @@ fn print_text(
             .trim_end(),
         )?;
         for work in decoded.work.iter().filter(|w| w.word() == m.word) {
-            out.line(format!("        {}", describe_work(work, trace)))?;
+            out.line(format!("        {}", describe_work(work, trace, submission.event)))?;
             if let GpuWork::Launch(launch) = work {
                 for p in &launch.parameters {
                     out.line(format!("          {}", describe_parameter(p, trace)))?;
@@ -291,7 +291,8 @@ fn describe_parameter(p: &SubmittedParameter, trace: &DriverTrace) -> String {
     )
 }
 
-fn describe_work(work: &GpuWork, trace: &DriverTrace) -> String {
+/// Describes work of a submission at an event.
+fn describe_work(work: &GpuWork, trace: &DriverTrace, event: u64) -> String {
     let three = |d: [u32; 3]| format!("{}x{}x{}", d[0], d[1], d[2]);
     match work {
         GpuWork::Launch(l) => format!(
@@ -307,7 +308,7 @@ fn describe_work(work: &GpuWork, trace: &DriverTrace) -> String {
             None => format!("fill: {bytes} bytes at {to}"),
         },
         GpuWork::Upload { to, bytes, .. } => {
-            let buffer = trace.find_buffer(*to, u64::MAX);
+            let buffer = trace.find_buffer(*to, event);
             let buffer = buffer.and_then(|(n, offset)| Some((name_object(trace.objects().get(n)?, n), offset)));
             let buffer = buffer.map_or_else(String::new, |(name, offset)| format!(", buffer {name}+{offset:#x}"));
             format!("upload: {bytes} bytes to {to}{buffer}")

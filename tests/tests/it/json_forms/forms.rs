@@ -125,6 +125,39 @@ pub const KERNEL_PTX: Form = form(
     "PtxReport",
     "entry_line:n? kernel:s problem:s? ptx:s?",
 );
+pub const DRIVER_OBJECT: Form = form(
+    "app/src/cli/verbs/objects.rs",
+    "Row",
+    "kind:s handle:h? class:h? bytes:n? address:h? alloc_event:n? free_event:n? caller:s? push_buffer:o?~ \
+     indirect_buffer:o?~",
+);
+pub const PUSH_BUFFER: Form = form("app/src/cli/verbs/objects.rs", "PushBuffer", "address:h? bytes:n?");
+pub const INDIRECT_BUFFER: Form = form("app/src/cli/verbs/objects.rs", "IndirectBuffer", "address:h");
+pub const CHANNEL: Form = form(
+    "app/src/cli/verbs/channels.rs",
+    "Row",
+    "handle:h? class:h? submits:n doorbells:n",
+);
+pub const SUBMISSION: Form = form(
+    "app/src/cli/verbs/pushbuffer.rs",
+    "SubmissionRow",
+    "submit:n event:n channel:h? address:h bytes:n doorbell_event:n? launches:n",
+);
+pub const METHOD: Form = form(
+    "app/src/cli/verbs/pushbuffer.rs",
+    "MethodRow",
+    "subchannel:n class:h? method:h name:s? value:h fields:o",
+);
+pub const SUBMITTED_LAUNCH: Form = form(
+    "app/src/cli/verbs/pushbuffer.rs",
+    "LaunchRow",
+    "grid:a block:a shared:n registers:n parameters:a",
+);
+pub const SUBMITTED_PARAMETER: Form = form(
+    "app/src/cli/verbs/pushbuffer.rs",
+    "ParameterRow",
+    "offset:n bytes:n value:h buffer:s?",
+);
 pub const SHADERS: Form = form(
     "app/src/cli/verbs/shader.rs",
     "Report",

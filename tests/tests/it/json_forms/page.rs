@@ -113,6 +113,43 @@ const PAGE: &[Section] = &[
     },
     Section {
         level: 3,
+        heading: "`objects`",
+        text: "For a driver trace: an array of objects of the kernel driver, in the order of their creation.",
+        forms: &[
+            ("", &forms::DRIVER_OBJECT),
+            ("`push_buffer`", &forms::PUSH_BUFFER),
+            ("`indirect_buffer`", &forms::INDIRECT_BUFFER),
+        ],
+        after: "",
+    },
+    Section {
+        level: 3,
+        heading: "`channels`",
+        text: "For a driver trace: an array of channels, in the order of their creation.",
+        forms: &[("", &forms::CHANNEL)],
+        after: "",
+    },
+    Section {
+        level: 3,
+        heading: "`pushbuffer`",
+        text: "For a driver trace: an array of submissions, in event order.",
+        forms: &[("", &forms::SUBMISSION)],
+        after: "",
+    },
+    Section {
+        level: 4,
+        heading: "`pushbuffer --submit N`",
+        text: "An array of the methods of a submission.\n\
+     A launch follows the method that starts it.",
+        forms: &[
+            ("", &forms::METHOD),
+            ("a launch", &forms::SUBMITTED_LAUNCH),
+            ("`parameters[]`", &forms::SUBMITTED_PARAMETER),
+        ],
+        after: "",
+    },
+    Section {
+        level: 3,
         heading: "`shader`",
         text: "[Shaders](shaders.md) explains the text of the code.",
         forms: &[

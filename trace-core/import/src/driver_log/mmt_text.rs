@@ -17,7 +17,7 @@ use super::scan::{after, hex, number_after};
 use super::strace::request_name;
 use super::{LogFormat, has_line};
 use crate::error::ImportError;
-use crate::mmt::Spaces;
+use crate::mapped_files::Spaces;
 use nvidia_channel::rm::RequestCode;
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The spaces of an mmt recording, from the mapped ranges and their files. A space is a file, and offsets are file
+//! The spaces of the files that a program maps, for both forms of mmt logs. A space is a file, and offsets are file
 //! offsets: a file that is mapped twice is one space.
 
 use std::collections::BTreeMap;
