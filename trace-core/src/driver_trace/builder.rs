@@ -18,7 +18,7 @@ pub(super) struct Builder {
     /// Current objects by client and handle.
     by_handle: HashMap<(u32, u32), usize>,
     /// Current objects of a source without handles, by their address.
-    by_address: HashMap<u64, usize>,
+    by_address: HashMap<GpuVa, usize>,
     /// Children of objects that have some.
     children: HashMap<usize, Vec<usize>>,
     /// Current mappings by client, address space and address.
@@ -84,7 +84,7 @@ impl Builder {
         }
         if row.handle != 0 {
             self.by_handle.insert((row.client, row.handle), index);
-        } else if row.address != ObjectRow::UNKNOWN {
+        } else if row.address != ObjectRow::UNKNOWN_ADDRESS {
             self.by_address.insert(row.address, index);
         }
         if row.kind == ObjectKind::Channel as u32 {
@@ -111,7 +111,7 @@ impl Builder {
             self.trace.objects.iter().rposition(is_it)
         };
         let first = match (row.handle, row.address) {
-            (0, ObjectRow::UNKNOWN) => newest(),
+            (0, ObjectRow::UNKNOWN_ADDRESS) => newest(),
             (0, address) => self.by_address.remove(&address),
             (handle, _) => self.find(row.client, handle),
         };

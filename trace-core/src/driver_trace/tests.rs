@@ -65,7 +65,7 @@ fn freeing_a_parent_frees_everything_below_it() {
 fn buffers_are_found_at_their_mappings_while_these_exist() {
     use ObjectAction::{Create, Map, Unmap};
     let at = |action, handle, va, bytes, offset| ObjectRow {
-        address: va,
+        address: GpuVa::new(va),
         bytes,
         second: offset,
         space: 9,
@@ -95,7 +95,7 @@ fn source_without_handles_frees_by_address_or_the_newest() {
     use ObjectAction::{Create, Free};
     let at = |action, address| ObjectRow {
         client: 0,
-        address,
+        address: GpuVa::new(address),
         ..row(action, ObjectKind::Buffer, 0, 0)
     };
     let unknown = ObjectRow::UNKNOWN;

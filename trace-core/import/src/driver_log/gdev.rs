@@ -18,10 +18,10 @@ use super::scan::{number, number_after};
 use super::{LogFormat, has_line};
 use crate::error::ImportError;
 use std::path::Path;
-use trace_core::Recording;
 use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Clock, ObjectAction, ObjectKind, ObjectRow};
+use trace_core::{GpuVa, Recording};
 
 /// Value of [`trace_core::recording::Identity::source`] for such a recording.
 pub const SOURCE: &str = "gdev";
@@ -269,7 +269,7 @@ impl Gdev {
             Message::Space(Some(bytes)) => self.create(ObjectKind::AddressSpace, sized(bytes), log),
             Message::Registers(Some((address, bytes))) => {
                 let row = ObjectRow {
-                    address,
+                    address: GpuVa::new(address),
                     ..sized(bytes)
                 };
                 self.create(ObjectKind::Registers, row, log);
@@ -277,7 +277,7 @@ impl Gdev {
             Message::Context => self.create(ObjectKind::Context, ObjectRow::default(), log),
             Message::Channel(Some([address, bytes, second])) => {
                 let row = ObjectRow {
-                    address,
+                    address: GpuVa::new(address),
                     second,
                     ..sized(bytes)
                 };

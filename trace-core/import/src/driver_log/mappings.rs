@@ -3,6 +3,7 @@
 use super::log::DriverLog;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trace_core::GpuVa;
 use trace_core::recording::{ObjectAction, ObjectKind, ObjectRow};
 
 /// Current mappings by their CPU address.
@@ -22,7 +23,11 @@ impl Mappings {
     pub(super) fn map(&mut self, range: &Range<u64>, is_fixed: bool, log: &mut DriverLog) {
         let row = ObjectRow {
             bytes: range.end - range.start,
-            address: if is_fixed { range.start } else { ObjectRow::UNKNOWN },
+            address: if is_fixed {
+                GpuVa::new(range.start)
+            } else {
+                ObjectRow::UNKNOWN_ADDRESS
+            },
             kind: ObjectKind::Buffer as u32,
             caller: log.name("mmap"),
             ..ObjectRow::default()

@@ -24,7 +24,7 @@ use std::path::Path;
 use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, CallRow, ObjectAction, ObjectKind, ObjectRow};
-use trace_core::{Recording, RegOffset};
+use trace_core::{GpuVa, Recording, RegOffset};
 
 /// Value of [`trace_core::recording::Identity::source`] for such a recording.
 pub const SOURCE: &str = "valgrind-mmt-text";
@@ -330,7 +330,7 @@ impl MmtText {
                 let [parent, space, handle] = handles(rest)?;
                 let row = ObjectRow {
                     bytes: number_after(rest, "len ").unwrap_or(ObjectRow::UNKNOWN),
-                    address: number_after(rest, "addr ")?,
+                    address: GpuVa::new(number_after(rest, "addr ")?),
                     parent,
                     handle,
                     space,

@@ -204,7 +204,8 @@ impl PushBuffers {
         self.addresses
             .insert(buffer.index, buffer.range.map(|(address, _)| address));
         let unknown = ObjectRow::default();
-        let (address, bytes) = buffer.range.unwrap_or((unknown.address, unknown.bytes));
+        let range = buffer.range.map(|(address, bytes)| (GpuVa::new(address), bytes));
+        let (address, bytes) = range.unwrap_or((unknown.address, unknown.bytes));
         let flags = match buffer.memory & (VIDEO | HOST) {
             VIDEO => ObjectRow::VIDEO_MEMORY,
             HOST => ObjectRow::HOST_MEMORY,

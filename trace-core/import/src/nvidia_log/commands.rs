@@ -95,12 +95,12 @@ impl Import {
             self.problems.add(Problem::CutCommands, header.at);
             row.bytes = stored.len() as u64;
         }
-        row.pages_at = self.store(row.va.get(), stored);
+        row.pages_at = self.store(row.va, stored);
         self.events.ring_entry(header.time, header.thread, row);
     }
 
     /// Adds memory that the next ring entry copies.
-    pub(super) fn save_memory(&mut self, header: &Header, va: u64, bytes: &[u8]) {
+    pub(super) fn save_memory(&mut self, header: &Header, va: GpuVa, bytes: &[u8]) {
         self.add_saved_memory(header, va, bytes, SaveReason::CopySource);
     }
 
@@ -117,9 +117,9 @@ impl Import {
         self.add_saved_memory(header, va, page, reason);
     }
 
-    fn add_saved_memory(&mut self, header: &Header, va: u64, bytes: &[u8], reason: SaveReason) {
+    fn add_saved_memory(&mut self, header: &Header, va: GpuVa, bytes: &[u8], reason: SaveReason) {
         let row = SavedMemoryRow {
-            va: GpuVa::new(va),
+            va,
             bytes: bytes.len() as u64,
             pages_at: self.store(va, bytes),
             reason: reason as u32,
@@ -129,11 +129,11 @@ impl Import {
     }
 
     /// Stores bytes in pages, from the page offset of their address on, and returns the row of the first page.
-    fn store(&mut self, va: u64, bytes: &[u8]) -> u64 {
+    fn store(&mut self, va: GpuVa, bytes: &[u8]) -> u64 {
         if bytes.is_empty() {
             return NO_CONTENT;
         }
-        let mut offset = GpuVa::new(va).in_page();
+        let mut offset = va.in_page();
         let mut rest = bytes;
         let mut pages = Vec::with_capacity(bytes.len() / PAGE_SIZE + 2);
         while !rest.is_empty() {

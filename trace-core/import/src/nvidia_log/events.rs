@@ -9,11 +9,11 @@ use super::objects::Objects;
 use super::problems::{Problem, Problems};
 use super::records::{Content, Header, MappedRange, is_known_kind};
 use std::collections::HashMap;
-use trace_core::PAGE_SIZE;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     CallRow, DriverTraceMetadata, EventsBuilder, Identity, MemoryBuilder, Metadata, ObjectRow, Recording, TraceKind,
 };
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Value of [`trace_core::recording::Identity::source`] for a recording made from such a log.
 pub const SOURCE: &str = "nvidia-klog";
@@ -131,7 +131,7 @@ impl Import {
                 access,
             } => self.ring_doorbell(header, address, code, value, access),
             Content::MappedRanges(ranges) => self.mark(header, describe_ranges(&ranges)),
-            Content::Memory { va, bytes } => self.save_memory(header, va, bytes),
+            Content::Memory { va, bytes } => self.save_memory(header, GpuVa::new(va), bytes),
         }
     }
 

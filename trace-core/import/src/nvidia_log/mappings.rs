@@ -1,6 +1,7 @@
 //! The GPU addresses of buffers at a time.
 
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 
 /// Who made a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +20,7 @@ pub(super) struct Mapping {
     /// Handle of the buffer.
     pub handle: u32,
     /// First GPU address.
-    pub va: u64,
+    pub va: GpuVa,
     /// Number of bytes.
     pub bytes: u64,
     /// Offset in the buffer.
@@ -31,11 +32,11 @@ pub(super) struct Mapping {
 /// The mappings of a program.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    by_address: BTreeMap<(MappingOwner, u64), Mapping>,
+    by_address: BTreeMap<(MappingOwner, GpuVa), Mapping>,
     /// Address and size by buffer and offset in it: for saved pages, which name their buffer.
-    by_buffer: BTreeMap<(u32, u64), (u64, u64)>,
+    by_buffer: BTreeMap<(u32, u64), (GpuVa, u64)>,
     /// Sizes of the ranges that unified memory reserved, by address.
-    ranges: BTreeMap<u64, u64>,
+    ranges: BTreeMap<GpuVa, u64>,
 }
 
 impl Mappings {
@@ -52,7 +53,7 @@ impl Mappings {
     }
 
     /// Removes the mapping that begins at an address.
-    pub fn remove(&mut self, owner: MappingOwner, va: u64) -> Option<Mapping> {
+    pub fn remove(&mut self, owner: MappingOwner, va: GpuVa) -> Option<Mapping> {
         let mapping = self.by_address.remove(&(owner, va))?;
         let key = (mapping.handle, mapping.offset);
         if self.by_buffer.get(&key).is_some_and(|(at, _)| *at == va) {
@@ -62,27 +63,27 @@ impl Mappings {
     }
 
     /// Removes the mappings that begin in a range, in the order of their addresses.
-    pub fn remove_range(&mut self, owner: MappingOwner, va: u64, bytes: u64) -> Vec<Mapping> {
+    pub fn remove_range(&mut self, owner: MappingOwner, va: GpuVa, bytes: u64) -> Vec<Mapping> {
         let Some(last) = bytes.checked_sub(1).map(|n| va.saturating_add(n)) else {
             return Vec::new();
         };
         let found = self.by_address.range((owner, va)..=(owner, last));
-        let found: Vec<u64> = found.map(|((_, va), _)| *va).collect();
+        let found: Vec<GpuVa> = found.map(|((_, va), _)| *va).collect();
         found.into_iter().filter_map(|va| self.remove(owner, va)).collect()
     }
 
     /// Notes the size of a range that unified memory reserved.
-    pub fn reserve(&mut self, va: u64, bytes: u64) {
+    pub fn reserve(&mut self, va: GpuVa, bytes: u64) {
         self.ranges.insert(va, bytes);
     }
 
     /// Removes a reserved range, and returns its size.
-    pub fn release(&mut self, va: u64) -> Option<u64> {
+    pub fn release(&mut self, va: GpuVa) -> Option<u64> {
         self.ranges.remove(&va)
     }
 
     /// Returns the GPU address of a byte of a buffer.
-    pub fn address_of(&self, handle: u32, offset: u64) -> Option<u64> {
+    pub fn address_of(&self, handle: u32, offset: u64) -> Option<GpuVa> {
         let before = self.by_buffer.range((handle, 0)..=(handle, offset)).next_back();
         let ((_, start), (va, bytes)) = before?;
         let within = offset.checked_sub(*start).filter(|within| within < bytes)?;

@@ -7,6 +7,7 @@ use super::objects::{KnownObject, kind_of_class};
 use super::problems::Problem;
 use super::records::{Header, Ioctl};
 use nvidia_channel::rm::{Argument, DriverBranch};
+use trace_core::GpuVa;
 use trace_core::recording::{CallRow, ObjectAction, ObjectKind, ObjectRow};
 
 /// Class of a part of an address space; mappings name it instead of the address space.
@@ -154,7 +155,7 @@ impl Import {
         match (kind, row.class) {
             (ObjectKind::AddressSpace, _) => {
                 row.bytes = number("vaSize").unwrap_or(ObjectRow::UNKNOWN);
-                row.address = number("vaBase").unwrap_or(ObjectRow::UNKNOWN);
+                row.address = number("vaBase").map_or(ObjectRow::UNKNOWN_ADDRESS, GpuVa::new);
             }
             (ObjectKind::Channel, _) => {
                 row.second = number("gpFifoOffset").unwrap_or(ObjectRow::UNKNOWN);
@@ -176,7 +177,7 @@ impl Import {
             }
             (_, RESERVED_MEMORY_VIRTUAL) => {
                 row.bytes = number("size").unwrap_or(ObjectRow::UNKNOWN);
-                row.address = number("offset").unwrap_or(ObjectRow::UNKNOWN);
+                row.address = number("offset").map_or(ObjectRow::UNKNOWN_ADDRESS, GpuVa::new);
             }
             (_, MEMORY_VIRTUAL) => {
                 let (first, last) = (number("offset").unwrap_or(0), number("limit").unwrap_or(0));
@@ -186,7 +187,7 @@ impl Import {
                     .and_then(|n| n.checked_add(1))
                     .filter(|_| last != 0)
                 {
-                    (row.address, row.bytes) = (first, bytes);
+                    (row.address, row.bytes) = (GpuVa::new(first), bytes);
                 }
             }
             _ => {}
@@ -261,7 +262,7 @@ impl Import {
         let mapping = Mapping {
             client,
             handle: word(argument, "hMemory"),
-            va: argument.number("dmaOffset").unwrap_or(0),
+            va: GpuVa::new(argument.number("dmaOffset").unwrap_or(0)),
             bytes: argument.number("length").unwrap_or(0),
             offset: argument.number("offset").unwrap_or(0),
             space: self.objects.space_of(client, memory),
@@ -272,7 +273,7 @@ impl Import {
 
     fn unmap(&mut self, request: &Request<'_>, argument: &Argument) {
         let (client, memory) = (word(argument, "hClient"), word(argument, "hDma"));
-        let va = argument.number("dmaOffset").unwrap_or(0);
+        let va = GpuVa::new(argument.number("dmaOffset").unwrap_or(0));
         let known = self.mappings.remove(MappingOwner::Rm { client, memory }, va);
         let size = argument.number("size").filter(|size| *size != 0);
         let mapping = Mapping {
@@ -316,7 +317,7 @@ impl Import {
 
     fn reserve_range(&mut self, _: &Request<'_>, argument: &Argument) {
         if let (Some(va), Some(bytes)) = (argument.number("base"), argument.number("length")) {
-            self.mappings.reserve(va, bytes);
+            self.mappings.reserve(GpuVa::new(va), bytes);
         }
     }
 
@@ -324,7 +325,7 @@ impl Import {
         let mapping = Mapping {
             client: word(argument, "hClient"),
             handle: word(argument, "hMemory"),
-            va: argument.number("base").unwrap_or(0),
+            va: GpuVa::new(argument.number("base").unwrap_or(0)),
             bytes: argument.number("length").unwrap_or(0),
             offset: argument.number("offset").unwrap_or(0),
             space: self.uvm_space.unwrap_or(0),
@@ -335,7 +336,7 @@ impl Import {
 
     /// Unmaps a range. Since 595, a free states only its start: the size is that of the reservation.
     fn unmap_range(&mut self, request: &Request<'_>, argument: &Argument) {
-        let Some(va) = argument.number("base") else {
+        let Some(va) = argument.number("base").map(GpuVa::new) else {
             return;
         };
         let reserved = match argument.name.as_str() {

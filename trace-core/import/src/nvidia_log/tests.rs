@@ -81,7 +81,7 @@ fn objects(r: &Recording) -> Vec<(u32, u32, u64)> {
     r.events
         .objects
         .iter()
-        .map(|o| (o.action, o.handle, o.address))
+        .map(|o| (o.action, o.handle, o.address.get()))
         .collect()
 }
 

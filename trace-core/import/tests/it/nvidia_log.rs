@@ -194,7 +194,7 @@ fn client_of_the_resource_manager() {
         ]
     );
     assert_eq!(
-        (space.class, space.address, space.bytes),
+        (space.class, space.address.get(), space.bytes),
         (0x90f1, 0x10_0000, 0x1ff_ffff_fff0_0000)
     );
     let engines: Vec<_> = of_kind(&created, ObjectKind::Engine)
@@ -209,7 +209,10 @@ fn client_of_the_resource_manager() {
     assert_eq!((mapped.len(), listed.len()), (8, 8));
     for (row, line) in mapped.iter().zip(listed) {
         let expected = ["hMemory", "offset", "length", "dmaOffset"].map(|name| field(line, name));
-        assert_eq!([u64::from(row.handle), row.second, row.bytes, row.address], expected);
+        assert_eq!(
+            [u64::from(row.handle), row.second, row.bytes, row.address.get()],
+            expected
+        );
         assert_eq!((row.space, row.kind), (space.handle, ObjectKind::Buffer as u32));
     }
     let buffers = of_kind(&created, ObjectKind::Buffer);
@@ -298,7 +301,10 @@ fn program_of_the_cuda_driver_api() {
     assert_eq!(mapped.len(), listed.len());
     for (row, line) in mapped.iter().zip(listed) {
         let expected = ["base", "length", "offset", "hMemory"].map(|name| field(line, name));
-        assert_eq!([row.address, row.bytes, row.second, u64::from(row.handle)], expected);
+        assert_eq!(
+            [row.address.get(), row.bytes, row.second, u64::from(row.handle)],
+            expected
+        );
         assert_eq!(row.space, 0x5c00_0009);
     }
     let at = |o: &ObjectRow| (o.address, o.bytes, o.handle);

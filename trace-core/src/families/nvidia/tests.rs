@@ -35,7 +35,7 @@ fn recording(buffers: &[u64], push_buffers: &[(u64, &[u8])]) -> Recording {
         b.object(2, 1, buffer);
         let mapping = ObjectRow {
             action: ObjectAction::Map as u32,
-            address: *va,
+            address: GpuVa::new(*va),
             bytes: 1 << 20,
             second: 0,
             ..buffer

@@ -129,7 +129,7 @@ mod tests {
             handle: 0,
             class: 0,
             bytes: 0x1_0000,
-            address: 0x103f_5000,
+            address: GpuVa::new(0x103f_5000),
             second: 0x1040_5000,
             caller: ObjectRow::NO_NAME,
             flags: 0,

@@ -102,8 +102,8 @@ pub struct ObjectRow {
     /// [`ObjectRow::UNKNOWN`] if the source does not state it.
     pub bytes: u64,
     /// GPU address of a buffer or a mapping, first address of an address space, GPU address of the push buffer of a
-    /// channel. [`ObjectRow::UNKNOWN`] if the source does not state it.
-    pub address: u64,
+    /// channel. [`ObjectRow::UNKNOWN_ADDRESS`] if the source does not state it.
+    pub address: GpuVa,
     /// For a channel, the GPU address of its ring; for a mapping, the offset in the buffer. [`ObjectRow::UNKNOWN`] if
     /// the source does not state it.
     pub second: u64,
@@ -135,7 +135,7 @@ impl Default for ObjectRow {
     fn default() -> Self {
         Self {
             bytes: Self::UNKNOWN,
-            address: Self::UNKNOWN,
+            address: Self::UNKNOWN_ADDRESS,
             second: Self::UNKNOWN,
             caller: Self::NO_NAME,
             ..Self::zeroed()
@@ -146,6 +146,8 @@ impl Default for ObjectRow {
 impl ObjectRow {
     /// A size or an address that the source does not state.
     pub const UNKNOWN: u64 = u64::MAX;
+    /// A GPU address that the source does not state.
+    pub const UNKNOWN_ADDRESS: GpuVa = GpuVa::MAX;
     /// No name.
     pub const NO_NAME: u32 = u32::MAX;
     /// Flag: a buffer in the memory of the GPU.
@@ -162,7 +164,7 @@ impl ObjectRow {
     /// Returns the address, if known.
     #[must_use]
     pub fn known_address(&self) -> Option<GpuVa> {
-        (self.address != Self::UNKNOWN).then(|| GpuVa::new(self.address))
+        (self.address != Self::UNKNOWN_ADDRESS).then_some(self.address)
     }
 
     /// Returns the second number, if known: see [`ObjectRow::second`].

@@ -267,7 +267,7 @@ fn driver_event(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
         0 => {
             let row = ObjectRow {
                 bytes: n.below(1 << 30),
-                address: n.next() >> 16,
+                address: GpuVa::new(n.next() >> 16),
                 handle: n.next() as u32,
                 class: n.below(1 << 16) as u32,
                 action: 1 + n.below(4) as u32,

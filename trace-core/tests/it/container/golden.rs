@@ -436,7 +436,7 @@ fn driver_recording() -> Recording {
     b.object(10, 7, buffer);
     let mapping = ObjectRow {
         action: ObjectAction::Map as u32,
-        address: 0x10_0000_0000,
+        address: GpuVa::new(0x10_0000_0000),
         second: 0,
         space: 0xcaf0_0003,
         ..buffer

@@ -163,7 +163,7 @@ fn published_log_has_its_objects() {
     let [registers] = created(&r, ObjectKind::Registers)[..] else {
         panic!("one page of registers")
     };
-    assert_eq!((registers.address, registers.bytes), (0xe800_2000, 0x1000));
+    assert_eq!((registers.address.get(), registers.bytes), (0xe800_2000, 0x1000));
     let kinds: Vec<FindingKind> = r.metadata.findings.iter().map(|f| f.kind).collect();
     assert_eq!(kinds, [FindingKind::Assumed]);
 }
