@@ -65,7 +65,8 @@ pub fn first(
         derived.pending.retain(|stage| *stage != Stage::Buffers);
     }
     derived.rank_buffers(recording);
-    if map.is_none() && !recording.events.is_empty() && recording.api().is_none() {
+    // Only register traces need the map of a device.
+    if map.is_none() && !recording.events.is_empty() && recording.register_trace().is_some() {
         derived
             .gaps_in_knowledge
             .extend(gap(recording, derived.device).map(str::to_owned));
@@ -319,4 +320,24 @@ fn timeline_part(t: Timeline) -> Part {
     part.index = JobIndex::new(&part.jobs);
     part.interrupts.sort_by_key(|i| i.event);
     Part::Timeline(Box::new(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::{DriverTraceMetadata, EventsBuilder, TraceKind};
+
+    #[test]
+    fn only_register_traces_need_a_register_map() {
+        let mut events = EventsBuilder::new();
+        events.mark(0, "a line of a log");
+        let mut recording = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        let gaps = |r: &Recording| first(r, (None, None), &Progress::new()).unwrap().gaps_in_knowledge;
+        assert_eq!(gaps(&recording), [NO_NAMES]);
+        recording.metadata.kind = TraceKind::Driver(DriverTraceMetadata::default());
+        assert!(gaps(&recording).is_empty());
+    }
 }

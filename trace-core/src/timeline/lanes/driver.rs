@@ -47,8 +47,9 @@ impl DriverLanes {
             }
             if channels.len() < MAX_CHANNELS {
                 last = next(match key.1 {
-                    0 => format!("channel {}", channels.len()),
-                    handle => format!("channel {handle:#x}"),
+                    0 => format!("ch {}", channels.len()),
+                    // A longer name would be cut before the handle ends.
+                    handle => format!("ch {handle:#x}"),
                 });
             }
             channels.insert(key, last);
