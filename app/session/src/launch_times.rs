@@ -105,7 +105,7 @@ impl State {
 
     /// Returns the measured time of a launch, nanoseconds.
     #[must_use]
-    pub fn of(&self, event: u64) -> Option<u64> {
+    pub fn find_duration_ns(&self, event: u64) -> Option<u64> {
         self.done.as_ref()?.by_event.get(&event).copied()
     }
 }

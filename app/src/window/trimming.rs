@@ -63,7 +63,7 @@ pub struct TrimSheet {
 }
 
 /// The part to keep.
-enum Kept {
+enum TrimSelection {
     Jobs(Vec<RangeInclusive<u64>>),
     Events(RangeInclusive<u64>),
 }
@@ -148,10 +148,10 @@ impl TrimSheet {
         }
     }
 
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<TrimSelection> {
         Some(match self.by_jobs {
-            true => Kept::Jobs(self.parse_jobs().ok()?.into_iter().map(|n| n.all).collect()),
-            false => Kept::Events(self.parse_events().ok()?.all),
+            true => TrimSelection::Jobs(self.parse_jobs().ok()?.into_iter().map(|n| n.all).collect()),
+            false => TrimSelection::Events(self.parse_events().ok()?.all),
         })
     }
 }
@@ -200,7 +200,7 @@ impl App {
         &mut self,
         ctx: &Context,
         (recording, source): (Arc<Recording>, String),
-        kept: Kept,
+        kept: TrimSelection,
         how: TrimOptions,
         path: PathBuf,
     ) {
@@ -283,17 +283,17 @@ fn describe_error(e: TrimRangeError) -> String {
 fn trim(
     recording: &Recording,
     source: String,
-    kept: Kept,
+    kept: TrimSelection,
     how: &TrimOptions,
     path: &Path,
     progress: &Progress,
 ) -> Result<(TrimSummary, Vec<String>), String> {
     let (part, remarks) = match kept {
-        Kept::Events(range) => {
+        TrimSelection::Events(range) => {
             let part = trim_recording::trim_to_events(recording, source, range, progress);
             (part.map_err(|e| describe_error(e.into()))?, Vec::new())
         }
-        Kept::Jobs(ranges) => {
+        TrimSelection::Jobs(ranges) => {
             let source = (recording, source);
             let found = trim_recording::trim_to_job_ranges(source, &ranges, how, progress, || {});
             let (part, blind) = found.map_err(describe_error)?;

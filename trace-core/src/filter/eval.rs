@@ -286,7 +286,7 @@ fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)
 
 /// Returns the access at a position of a block.
 fn read_access(b: &Block<'_>, at: usize) -> Option<Access> {
-    AccessColumns::of(b).read(at)
+    AccessColumns::new(b).read(at)
 }
 
 /// The columns of the accesses of a block.
@@ -299,7 +299,7 @@ struct AccessColumns<'a> {
 }
 
 impl<'a> AccessColumns<'a> {
-    fn of(b: &'a Block<'_>) -> Self {
+    fn new(b: &'a Block<'_>) -> Self {
         Self {
             space: b.space(),
             kind: b.kind(),
@@ -327,7 +327,7 @@ fn for_accesses(b: &Block<'_>, sofar: PriorMask<'_>, mut call: impl FnMut(usize,
     // Columns are read from the file when they are first used.
     let mut columns: Option<AccessColumns<'_>> = None;
     let mut each = |at: usize| {
-        if let Some(a) = columns.get_or_insert_with(|| AccessColumns::of(b)).read(at) {
+        if let Some(a) = columns.get_or_insert_with(|| AccessColumns::new(b)).read(at) {
             call(at, a);
         }
     };

@@ -207,8 +207,8 @@ fn launches_are_measured_and_limits_reach_the_request() {
     assert_eq!(w.doc().launch_times.failure, None);
     let events = launches(&mut w);
     let times = w.doc().launch_times.clone();
-    assert!(events.iter().all(|e| times.of(*e).is_some()), "{times:?}");
-    let shown = kinescope_session::text::duration(times.of(events[0]).unwrap());
+    assert!(events.iter().all(|e| times.find_duration_ns(*e).is_some()), "{times:?}");
+    let shown = kinescope_session::text::duration(times.find_duration_ns(events[0]).unwrap());
     let cells = w.row_texts("launch 0 layer");
     assert!(cells.contains(&shown), "{shown} in {cells:?}");
 }

@@ -30,7 +30,7 @@ pub const SOURCE: &str = "gvisor";
 
 /// Start of what the proxy of the driver says.
 const PROXY: &str = "nvproxy: ";
-/// Maximum number of threads that are told apart.
+/// Maximum number of threads that are distinguished.
 const MAX_THREADS: usize = 1 << 16;
 
 /// Whether a path is gVisor's debug log with requests to NVIDIA's driver, plain or compressed by gzip.

@@ -30,7 +30,7 @@ pub const SOURCE: &str = "nouveau";
 
 /// Start of a line of `debug=trace` about a client.
 const TRACE: &str = "nouveau: ";
-/// Maximum number of clients that are told apart.
+/// Maximum number of clients that are distinguished.
 const MAX_CLIENTS: usize = 4096;
 
 /// Whether a path is a kernel log with messages of nouveau or errors of NVIDIA's driver, plain or compressed by gzip.

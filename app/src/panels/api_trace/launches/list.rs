@@ -211,7 +211,7 @@ fn other_cells(
     if table.has("device") {
         let time = doc
             .launch_times
-            .of(event)
+            .find_duration_ns(event)
             .map_or_else(|| "–".to_owned(), text::duration);
         table.text(ui, "device", rect, &time, mono(), p.text);
     }
