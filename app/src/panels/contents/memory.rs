@@ -38,7 +38,11 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
-        let message = "This recording holds no address space, so there is no memory to show by GPU address.";
+        let message = if doc.recording.driver_trace().is_some() {
+            "A driver trace holds what was submitted, not the memory of the GPU. `kinescope objects` lists its buffers."
+        } else {
+            "This recording holds no address space, so there is no memory to show by GPU address."
+        };
         if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
             actions.run_command("show-events");
         }

@@ -36,6 +36,9 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         let message = if doc.recording.api().is_some() {
             "An API trace holds no page tables: they stay in the driver. Memory shows the buffers that the calls \
              allocated."
+        } else if doc.recording.driver_trace().is_some() {
+            "A driver trace holds no page tables: the kernel driver writes them. `kinescope objects` lists buffers with \
+             their GPU addresses."
         } else if find_family(&doc.recording).page_table_formats().is_empty() {
             "No page tables are shown: the program does not know the format of this GPU's page tables."
         } else {

@@ -116,8 +116,8 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
              hold their shaders.",
         ),
         JobForm::RingEntries => Some(
-            "The jobs of this recording are push buffers of an NVIDIA GPU. Push buffer shows their methods and launches; \
-             their code is not disassembled.",
+            "The jobs of this recording are push buffers of an NVIDIA GPU. `kinescope pushbuffer` prints their methods \
+             and launches; their code is not disassembled.",
         ),
         JobForm::None | JobForm::DescriptorChains => None,
     };

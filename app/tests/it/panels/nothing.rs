@@ -6,7 +6,8 @@ use crate::common::net::net;
 use kinescope::panels::PANELS;
 use kinescope::panels::recording::plots::{ByKind, Section};
 use trace_core::recording::{
-    Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow, UndecodedRow,
+    Access, DriverTraceMetadata, EventsBuilder, InterruptRow, ObjectAction, ObjectKind, ObjectRow, Recording,
+    RingEntryRow, Space, SpaceKind, SubmitRow, TraceKind, UndecodedRow,
 };
 use trace_core::{GpuVa, RegOffset};
 use trace_query::GroupBy;
@@ -60,7 +61,44 @@ fn incomplete_recordings() -> Vec<(&'static str, Recording)> {
         ),
         ("only submits", recording(true, &|b| b.submit(1, submit))),
         ("only calls", net(1).recording),
+        ("driver trace", driver_trace()),
     ]
+}
+
+/// Returns a driver trace: a buffer and a ring entry whose commands it does not hold.
+fn driver_trace() -> Recording {
+    let mut b = EventsBuilder::new();
+    b.object(
+        0,
+        1,
+        ObjectRow {
+            action: ObjectAction::Create as u32,
+            kind: ObjectKind::Buffer as u32,
+            ..ObjectRow::default()
+        },
+    );
+    b.ring_entry(1, 1, RingEntryRow::default());
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.metadata.kind = TraceKind::Driver(DriverTraceMetadata::default());
+    r
+}
+
+#[test]
+fn panels_refer_driver_traces_to_their_verbs() {
+    let mut w = Window::from_recording(driver_trace());
+    for (panel, verb) in [
+        ("memory", "objects"),
+        ("page-tables", "objects"),
+        ("shader", "pushbuffer"),
+    ] {
+        w.run(&format!("show-{panel}"));
+        w.settle();
+        assert!(w.has_part(&format!("`kinescope {verb}`")), "{panel}");
+    }
+    assert!(!w.has_part("no register map"), "a driver trace needs none");
 }
 
 /// Texts that a panel shows while it works.
