@@ -1,0 +1,16 @@
+;; Direct, indirect and recursive calls, and several results.
+(module
+  (type $binary (func (param i32 i32) (result i32)))
+  (table 2 2 funcref) (elem (i32.const 0) $plus $gcd)
+  (func $plus (type $binary) (i32.add (local.get 0) (local.get 1)))
+  (func $gcd (export "gcd") (type $binary)
+    (if (result i32) (local.get 1)
+      (then (call $gcd (local.get 1) (i32.rem_u (local.get 0) (local.get 1))))
+      (else (local.get 0))))
+  (func $both (param i64) (result i64 i32) (local.get 0) (i32.wrap_i64 (local.get 0)))
+  (func (export "call") (param i32 i64) (result i64)
+    (local i32)
+    (call $both (local.get 1))
+    (local.set 2)
+    (i64.extend_i32_u (call_indirect (type $binary) (local.get 2) (i32.const 4) (local.get 0)))
+    (i64.add)))
