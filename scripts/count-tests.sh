@@ -1,8 +1,11 @@
 # How the workspace's tests are built, run and counted. Sourced by test.sh and test-full.sh, not run. POSIX sh.
 
-# The packages of the common build: all but the bare executable, which needs other flags, and the readers of exports,
-# whose crates take minutes to build.
-common="--workspace --exclude replay-bare --exclude export-readers --lib --bins --tests"
+# The packages of the common build: all but the bare executable, which needs other flags, the readers of exports, whose
+# crates take minutes to build, and the WebAssembly suite, whose crates ask wasmparser for more features than programs need.
+common="--workspace --exclude replay-bare --exclude export-readers --exclude wasm-tests --lib --bins --tests"
+wasm_suite="--package wasm-tests --lib --tests"
+# What run_tests runs.
+packages=$common
 
 # One build for programs, the recorders' libraries and tests: what the tests' own dependencies ask of shared crates would
 # otherwise build those crates twice.
@@ -44,12 +47,13 @@ at_once=$(($(getconf _NPROCESSORS_ONLN) * 2))
 if cargo nextest --version >/dev/null 2>&1; then
     run_tests() {
         case $1 in
-            usual) set -- --run-ignored default ${2:+"$2"} ;;
-            long) set -- --run-ignored only ${2:+"$2"} ;;
+            # A name may be in one of two package sets.
+            usual) set -- --run-ignored default ${2:+--no-tests=pass "$2"} ;;
+            long) set -- --run-ignored only ${2:+--no-tests=pass "$2"} ;;
             property) set -- --run-ignored default -E "test(/(^|::)($(property_tests | paste -sd '|'))\$/)" ;;
         esac
         # shellcheck disable=SC2086 # a list of words
-        cargo nextest run --locked $common --test-threads $at_once --success-output immediate "$@" >$tests 2>&1
+        cargo nextest run --locked $packages --test-threads $at_once --success-output immediate "$@" >$tests 2>&1
     }
     count_passed() { sed -n 's/^ *Summary \[.*\] .* \([0-9]*\) passed.*/\1/p' $tests | tail -n 1; }
     count_failed() { grep -c . target/failed-lines; }
@@ -66,7 +70,7 @@ else
             property) say "skipped: property tests with more cases (no cargo-nextest)"; : >$tests; return 0 ;;
         esac
         # shellcheck disable=SC2086 # a list of words
-        cargo test --locked $common --no-fail-fast -- --show-output "$@" >$tests 2>&1
+        cargo test --locked $packages --no-fail-fast -- --show-output "$@" >$tests 2>&1
     }
     sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" $tests | awk '{ n += $1 } END { print n + 0 }'; }
     count_passed() { sum passed; }

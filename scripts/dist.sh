@@ -48,7 +48,7 @@ features=""
 [ "$profile" != release ] || features="--features kinescope/wgpu"
 # shellcheck disable=SC2086 # a list of words
 cargo build --locked --quiet --profile "$profile" $features \
-    -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda
+    -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda -p kinescope-nvidia
 bin=$built/$(profile_folder "$profile")
 
 # The static agents have a profile of their own, which `make board` uses too.
@@ -97,7 +97,7 @@ tree() {
         "$1/share/kinescope/sample-traces" "$1/share/doc/kinescope" "$1/share/bash-completion/completions" \
         "$1/share/fish/vendor_completions.d" "$1/$zsh_functions"
     cp "$bin/kinescope" "$bin/kinescope-agent" "$1/bin/"
-    cp "$bin/libkinescope_panfrost.so" "$bin/libkinescope_cuda.so" "$1/lib/kinescope/"
+    cp "$bin/libkinescope_panfrost.so" "$bin/libkinescope_cuda.so" "$bin/libkinescope_nvidia.so" "$1/lib/kinescope/"
     if [ "$profile" != release ]; then
         strip --strip-unneeded "$1/bin/"* "$1/lib/kinescope/"*
     fi

@@ -1,7 +1,7 @@
 #!/bin/bash
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
-# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch nets libraries tune neighbours; none: all of them
+# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch nets libraries channel wasm wasm-suite tune neighbours; none: all of them
 # NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and
 # libkinescope_cuda.so are, built elsewhere (default target/release, made here where there is cargo). WORK=FOLDER: where
 # recordings go (default target/cuda-test).
@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-target/release}
 WORK=${WORK:-target/cuda-test}
-parts=${*:-programs failures kernels watch nets libraries tune neighbours}
+parts=${*:-programs failures kernels watch nets libraries channel wasm wasm-suite tune neighbours}
 passed=0
 failed=0
 ok() { passed=$((passed + 1)); printf 'ok      %s\n' "$*"; }
@@ -32,7 +32,11 @@ WORK=$(cd "$WORK" && pwd)
 PROGRAMS=${PROGRAMS:-$WORK/programs}
 if [ ! -x "$BIN/kinescope" ] || [ ! -e "$BIN/libkinescope_cuda.so" ]; then
     command -v cargo >/dev/null || { echo "$BIN has no kinescope and there is no cargo to build it"; exit 2; }
-    cargo build --locked --release -p kinescope -p kinescope-agent -p kinescope-cuda || exit 2
+    cargo build --locked --release -p kinescope -p kinescope-agent -p kinescope-cuda -p kinescope-nvidia || exit 2
+    cargo build --locked --release -p replay-nvidia --example submission_latency && cp target/release/examples/submission_latency "$BIN" || exit 2
+    cargo build --locked --profile bare -p replay-bare && cp target/bare/replay-channel "$BIN" || exit 2
+    cargo build --locked --release -p whole-program-tests --example wasm_inputs && cp target/release/examples/wasm_inputs "$BIN" || exit 2
+    cargo build --locked --release -p wasm-tests --bin wasm_suite || exit 2
 fi
 BIN=$(cd "$BIN" && pwd)
 PATH=$BIN:$PATH
@@ -213,6 +217,33 @@ if wants libraries; then
         passed=$((passed + own_passed)); failed=$((failed + own_failed))
     else
         echo "skipped: libraries (no PyTorch here)"
+    fi
+fi
+
+if wants channel; then
+    BIN=$BIN WORK=$WORK/channel PROGRAMS=$PROGRAMS NVCC=$NVCC scripts/test-cuda-channel.sh | tee "$WORK/channel.log"
+    # The last line counts: "N passed, N failed".
+    read -r own_passed _ own_failed _ < <(tail -n 1 "$WORK/channel.log")
+    passed=$((passed + own_passed)); failed=$((failed + own_failed))
+fi
+
+if wants wasm; then
+    BIN=$BIN WORK=$WORK/wasm PROGRAMS=$PROGRAMS NVCC=$NVCC scripts/test-cuda-wasm.sh | tee "$WORK/wasm.log"
+    # The last line counts: "N passed, N failed".
+    read -r own_passed _ own_failed _ < <(tail -n 1 "$WORK/wasm.log")
+    passed=$((passed + own_passed)); failed=$((failed + own_failed))
+fi
+
+# The official test-suite of WebAssembly through the driver's compiler, and operations on floats bit for bit.
+if wants wasm-suite; then
+    if [ -x "$BIN/wasm_suite" ]; then
+        check "WebAssembly: operations on floats are those of the interpreter" "$BIN/wasm_suite" --on cuda:0 --table
+        for cell in 4 8 16; do
+            check "WebAssembly: the official test-suite, cells of $cell bytes" "$BIN/wasm_suite" --on cuda:0 --cell $cell
+            echo "figure  $(grep 'driver compilations' "$WORK/log"); $(tail -n 1 "$WORK/log")"
+        done
+    else
+        echo "skipped: the WebAssembly test-suite ($BIN has no wasm_suite)"
     fi
 fi
 

@@ -43,7 +43,28 @@ case $status in
     *) failed=$((failed + 1)); tail -n 60 target/step.log; say "FAILED  boards in a box are prepared ($(took "$start"))" ;;
 esac
 
+# NVIDIA's assembler, for the tests that assemble translated WebAssembly programs; it is used, and not kept elsewhere.
+ptxas_version=13.0.88
+if [ -z "${KINESCOPE_PTXAS:-}" ] && ! command -v ptxas >/dev/null; then
+    KINESCOPE_PTXAS=$(pwd)/target/ptxas/nvidia/cu13/bin/ptxas
+    if [ ! -x "$KINESCOPE_PTXAS" ]; then
+        rm -rf target/ptxas
+        python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --target target/ptxas \
+            "nvidia-cuda-nvcc==$ptxas_version" >target/ptxas.log 2>&1
+    fi
+    if "$KINESCOPE_PTXAS" --version >/dev/null 2>&1; then
+        export KINESCOPE_PTXAS
+        say "ok      NVIDIA's assembler $ptxas_version is here, from PyPI"
+    else
+        unset KINESCOPE_PTXAS
+        say "skipped: NVIDIA's assembler accepts the translated programs ($(tail -n 1 target/ptxas.log))"
+    fi
+fi
+
 tests_step "the long tier" long "${TESTS:-}"
+packages=$wasm_suite
+tests_step "the long tier of WebAssembly" long "${TESTS:-}"
+packages=$common
 [ -z "${TESTS:-}" ] || { end_steps; exit; }
 
 # More cases, other ones at each run: what fails names its seed. The number holds for every property test.

@@ -26,6 +26,9 @@ begin_log target/test.log
 if cargo fmt --version >/dev/null 2>&1; then step "formatting" cargo fmt --all --check; else say "skipped: formatting (no rustfmt)"; fi
 step "dependencies between crates point one way, and the agent stays thin" sh tests/agent-deps.sh
 step "programs, the recorders' libraries and the tests build" build_for_tests
+packages=$wasm_suite
+tests_step "the WebAssembly test-suite and generated programs" usual
+packages=$common
 tests_step "tests of the workspace" usual
 # With `--no-skips` only tests that lack recordings fail the run, not those that lack a device or a program.
 unread=$(grep -cE '^ *skipped: (no recordings? |no inputs from the field|.* is (not there|not here|missing)$)' $tests)

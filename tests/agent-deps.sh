@@ -25,10 +25,19 @@ may_not trace-import replay-engine replay-core device-mali driver-mali panfrost-
 may_not trace-waves trace-import replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
 may_not bifrost trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-session kinescope-agent egui eframe parquet
+may_not wasm-system trace-core replay-engine kinescope wasmi wasm-ptx
+may_not wasm-run trace-core replay-engine kinescope wasmi wasm-ptx wasm-cpu
+may_not wasm-cpu trace-core replay-engine kinescope wasm-ptx
+may_not wasm-gpu trace-core replay-engine kinescope wasmi wasm-cpu
+may_not wasm-text trace-core replay-engine kinescope wasmi wasm-run wasm-ptx
+may_not wasm-recording trace-import replay-engine kinescope wasmi wasm-cpu wasm-gpu wasm-ptx
+may_not wasm-agent wasmi wasm-cpu kinescope kinescope-agent kinescope-session device-mali replay-cuda egui eframe parquet
 may_not cuda-code trace-core trace-import replay-engine device-mali driver-mali kinescope
+may_not wasm-ptx ptx-interpreter cuda-code cuda-driver trace-core replay-engine kinescope
+may_not ptx-interpreter wasm-ptx cuda-code cuda-driver trace-core replay-engine kinescope
 may_not nvidia-channel trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not trace-query trace-import replay-engine device-mali driver-mali kinescope egui eframe
-may_not replay-engine replay-cuda cuda-driver device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
+may_not replay-engine wasmparser wasm-run wasm-gpu wasm-agent replay-cuda cuda-driver device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not replay-cuda device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not replay-program device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
@@ -37,8 +46,11 @@ may_not driver-mali panfrost-node trace-query kinescope kinescope-agent egui efr
 may_not linux-recorder replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not panfrost-node kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
 may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
+may_not kinescope-nvidia trace-core replay-engine replay-core trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope kinescope-session egui eframe parquet
-may_not kinescope-session kinescope kinescope-agent linux-recorder panfrost-node egui eframe clap anyhow
+# The printer of WebAssembly text brings anyhow; the session itself names only typed errors.
+may_not kinescope-session kinescope kinescope-agent linux-recorder panfrost-node egui eframe clap
+if grep -q "^anyhow" app/session/Cargo.toml; then echo "kinescope-session names anyhow"; bad=1; fi
 may_not gles-programs replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
 may_not kinescope kinescope-agent kinescope-panfrost panfrost-node whole-program-tests fuzz-targets
 
@@ -60,7 +72,7 @@ for room in $rooms; do
 done
 
 # Groups of panels: each names `common` and itself; `sides` names the others too (docs/decisions/0055-panel-groups.md).
-groups="recording gpu contents api_trace runs compare"
+groups="recording gpu contents api_trace driver_trace runs compare wasm"
 for group in common sides $groups; do
     others=" sides log table views"
     case $group in
@@ -89,6 +101,7 @@ for member in $(awk '/^members = \[/ { on = 1; next } on && /^\]/ { exit } on' C
             set -- "$@" "$elsewhere"
         done
     done
+    [ ! -e "$member/build.rs" ] || set -- "$@" "$member/build.rs"
     for dependency in $named; do
         name=$(echo "$dependency" | tr - _)
         grep -rqE --include='*.rs' "(^|[^A-Za-z0-9_])$name(::|;| as )" "$@" || {
@@ -104,7 +117,7 @@ features() {
     cargo tree --locked -e "$1" --prefix none --format '{p} [{f}]' $2 | sed 's/ (\*)$//' | grep '\[' | sort -u
 }
 run=$(features normal "-p kinescope -p kinescope-agent -p kinescope-panfrost")
-common=$(features normal,dev "--workspace --exclude replay-bare --exclude export-readers")
+common=$(features normal,dev "--workspace --exclude replay-bare --exclude export-readers --exclude wasm-tests")
 [ -n "$run" ] && [ -n "$common" ] || { echo "cargo tree lists no features"; bad=1; }
 differing=$(printf '%s\n@\n%s\n' "$common" "$run" | awk '
     /^@$/ { second = 1; next }

@@ -365,7 +365,8 @@ FINDING = structure(
         "undecoded-job-head foreign-data truncated-section lost-events overlapping-regions time-backwards "
         "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs "
         "assumed damaged-section shader-not-run undecoded-access writable-and-executable aliased-attributes "
-        "aliased-rights mapped-unused writable-page-table not-recorded driver-error")),
+        "aliased-rights mapped-unused writable-page-table not-recorded driver-error "
+        "unmapped-address not-freed")),
     ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
 )
 FACTS = structure(

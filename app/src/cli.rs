@@ -25,9 +25,12 @@ mod trimmed_recording;
 mod typo;
 mod verb;
 mod verbs;
+mod wasm_differences;
+mod wasm_recordings;
+mod wasm_target;
 mod window_arguments;
 
-use kinescope_session::targets::PLAY_CALLS;
+use kinescope_session::targets::{PLAY_CALLS, PLAY_CHANNEL};
 use std::ffi::OsString;
 
 pub use failure::{Exit, Failure};
@@ -42,9 +45,25 @@ pub fn main() -> u8 {
         eprintln!("kinescope: cannot handle SIGBUS: {e}; if a recording shrinks while it is read, no message names it");
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // Not a verb for users: another process of this program uses it to replay on a CUDA device.
-    if arguments.len() == 2 && arguments.get(1).is_some_and(|a| a == PLAY_CALLS) {
-        return match replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout()) {
+    // Not verbs for users: another process of this program uses them to replay on a CUDA device or on channels.
+    let word = arguments
+        .get(1)
+        .filter(|_| arguments.len() == 2)
+        .and_then(|a| a.to_str());
+    let served = match word {
+        Some(PLAY_CALLS) => Some(replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout())),
+        Some(PLAY_CHANNEL) => Some(replay_nvidia::worker::serve_request(
+            std::io::stdin(),
+            std::io::stdout(),
+        )),
+        Some(wasm_gpu::RUN_WASM) => {
+            let served = wasm_gpu::serve_request(std::io::stdin(), std::io::stdout());
+            Some(served.map_err(std::io::Error::other))
+        }
+        _ => None,
+    };
+    if let Some(served) = served {
+        return match served {
             Ok(()) => 0,
             Err(e) => {
                 failure::complain(format_args!("standard input or output: {e}"));

@@ -189,7 +189,7 @@ fn row(input: &mut Input<'_>) -> CallEvent {
             about: input.u32(),
             result: input.u32(),
             took: input.u32(),
-            reserved: 0,
+            flags: 0,
         }),
     }
 }

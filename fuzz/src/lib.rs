@@ -9,6 +9,8 @@
 mod bus;
 pub mod calls;
 pub mod chains;
+pub mod channel_plan;
+pub mod cubin_load;
 pub mod cuda_code;
 pub mod files;
 pub mod filter;
@@ -23,6 +25,7 @@ pub mod nvidia_channel;
 pub mod parts;
 mod plan_changes;
 pub mod plans;
+pub mod ptx_interpreter;
 pub mod qemu;
 pub mod recorder;
 pub mod recordings;
@@ -31,6 +34,8 @@ pub mod shader_code;
 pub mod shader_job;
 pub mod textures;
 pub mod trace_log;
+pub mod wasm_run;
+pub mod wasm_to_ptx;
 pub mod watched;
 pub mod xref;
 
@@ -43,8 +48,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("buffer_file", files::buffer_file),
     ("calls", calls::calls),
     ("chains", chains::chains),
+    ("channel_plan", channel_plan::channel_plan),
     ("container", recordings::container),
     ("container_resealed", recordings::container_resealed),
+    ("cubin_load", cubin_load::cubin_load),
     ("cuda_code", cuda_code::cuda_code),
     ("derived", recordings::derived),
     ("device_mali", machine::device_mali),
@@ -84,6 +91,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("plan_text", plans::plan_text),
     ("plan_verified", plans::plan_verified),
     ("ppm", files::ppm),
+    ("ptx_interpreter", ptx_interpreter::ptx_interpreter),
     ("qemu", qemu::qemu),
     ("raw_memory", recordings::raw_memory),
     ("rd", recordings::rd),
@@ -98,6 +106,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("textures", textures::textures),
     ("trace_log", trace_log::trace_log),
     ("v3d", recordings::v3d),
+    ("wasm_run", wasm_run::wasm_run),
+    ("wasm_to_ptx", wasm_to_ptx::wasm_to_ptx),
     ("watched", watched::watched),
     ("wire", messages::wire),
     ("workspace", files::workspace),

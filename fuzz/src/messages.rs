@@ -8,6 +8,7 @@ use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
 use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
 };
+use replay_engine::wire::wasm_message::{WasmReply, WasmRequest};
 use replay_engine::wire::{KEY_FILE, KeyStore, Limits, PREAMBLE_BYTES, Pieces, Preamble, PublicKey, is_valid_name};
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -17,7 +18,7 @@ pub fn wire(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
     };
-    match kind % 10 {
+    match kind % 12 {
         0 => {
             let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) else {
                 return false;
@@ -44,6 +45,8 @@ pub fn wire(data: &[u8]) -> bool {
         }
         7 => check_round_trip::<RunRequest>(rest),
         8 => check_round_trip::<RunReply>(rest),
+        10 => check_round_trip::<WasmRequest>(rest),
+        11 => check_round_trip::<WasmReply>(rest),
         _ => pieces(
             rest,
             if kind & 0x80 == 0 {

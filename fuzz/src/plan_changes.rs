@@ -131,7 +131,7 @@ fn change_page_word(compiled: &mut Compiled, c: PlanChange) {
     } else {
         c.inside | (c.value >> 32 & 0xfff)
     };
-    if let Some(to) = page.get_mut(word..word + 8) {
+    if let Some(to) = std::sync::Arc::make_mut(&mut page).get_mut(word..word + 8) {
         to.copy_from_slice(&new.to_le_bytes());
     }
     listed.digest = *blake3::hash(&*page).as_bytes();
@@ -231,7 +231,7 @@ fn change_envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u6
         field => match &mut plan.body {
             PlanBody::Registers(registers) => change_register_plan(registers, field, at, value, inside),
             PlanBody::Mmio(mmio) => change_access_plan(&mut mmio.accesses, field, value),
-            PlanBody::Api(_) => {}
+            PlanBody::Api(_) | PlanBody::Channel(_) => {}
         },
     }
 }

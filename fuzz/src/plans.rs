@@ -5,10 +5,10 @@ use crate::plan_changes::apply_changes;
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions, Budget, Device, DeviceError, Encoder, MAX_ACTION_BYTES, WaitResult};
 use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface, Target};
-use replay_engine::plan::{self, AccessPlan, Compiled, Plan, PlanMemory};
+use replay_engine::plan::{self, AccessPlan, Compiled, PageImages, Plan, PlanMemory};
 use replay_engine::run::{Outcome, Timing, run};
 use replay_engine::verify::{Refusal, VerificationReport, verify};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use trace_core::progress::Progress;
 use trace_core::{PAGE_SIZE, PhysAddr, mmu};
@@ -246,7 +246,7 @@ fn accesses(plan: &Plan) -> &AccessPlan {
 }
 
 /// Walks the tables of a verified plan again, at its start and after each memory change.
-fn check_only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SIZE]>>) {
+fn check_only_own_pages(plan: &Plan, pages: &PageImages) {
     let (Ok(mut memory), Ok(images)) = (PlanMemory::from_plan(accesses(plan), pages), plan.change_images(pages)) else {
         panic!("a verified plan lacks a page")
     };

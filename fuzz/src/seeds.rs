@@ -1,6 +1,7 @@
 //! Seeds of all fuzz targets: small sound inputs, generated here, that the fuzzer starts from.
 
 mod calls;
+mod channel_plan;
 mod cuda;
 mod files;
 mod hardware;
@@ -8,12 +9,14 @@ mod machine;
 mod messages;
 mod nvidia_channel;
 mod plans;
+mod ptx;
 mod recorder;
 mod recordings;
 mod seed;
 mod shaders;
 mod text;
 mod textures;
+mod wasm;
 
 pub use recordings::{gpureplay, recording};
 pub use seed::Seed;
@@ -24,8 +27,10 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
     calls::add(&mut add);
+    channel_plan::add(&mut add);
     cuda::add_memory_trace(&mut add);
     cuda::add_code(&mut add);
+    cuda::add_load(&mut add);
     files::add(&mut add);
     text::add_filter(&mut add);
     hardware::add(&mut add);
@@ -35,6 +40,7 @@ pub fn all() -> Vec<Seed> {
     messages::add(&mut add);
     nvidia_channel::add(&mut add);
     plans::add(&mut add);
+    ptx::add(&mut add);
     text::add_qemu(&mut add);
     recorder::add(&mut add);
     recordings::add(&mut add);
@@ -44,5 +50,6 @@ pub fn all() -> Vec<Seed> {
     text::add_trace_log(&mut add);
     text::add_driver_logs(&mut add);
     text::add_xref(&mut add);
+    wasm::add(&mut add);
     seeds
 }

@@ -6,8 +6,10 @@ mod lease;
 mod pair;
 mod session;
 pub mod targets;
+mod wasm;
 
 pub use error::{ClientError, Stage};
 pub use lease::{Lease, Phase, PushStats};
 pub use pair::{PairedAgent, pair, pair_with_key};
 pub use session::{Client, Endpoint};
+pub use wasm::WasmInputRef;

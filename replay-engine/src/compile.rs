@@ -1,6 +1,6 @@
 //! Compilation of a recording and its edits to a plan for one device, by the family of the device.
 
-use crate::device::DeviceInfo;
+use crate::device::{DeviceInfo, DeviceInterface};
 use crate::families::find_family;
 use crate::plan::{CompileError, CompileOptions, Compiled, Edits, MAX_ALLOWED, PlacedPlan};
 use std::ops::Range;
@@ -55,8 +55,11 @@ pub fn compile_placed(
     if recording.api().is_some() {
         return Err(CompileError::TakesNoCalls { device });
     }
-    if target.takes_api_traces() {
-        return Err(CompileError::TakesNoAccesses { device });
+    if target.interface != DeviceInterface::Registers {
+        return Err(CompileError::TakesNoAccesses {
+            device,
+            takes: target.taken_plans(),
+        });
     }
     let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
         name: target.register_map.clone(),

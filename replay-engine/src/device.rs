@@ -83,6 +83,8 @@ pub enum DeviceInterface {
     Registers,
     /// Plans of API traces.
     Api,
+    /// Plans of submissions to channels.
+    Channel,
 }
 
 /// Physical memory that a plan may use, one contiguous range.
@@ -150,6 +152,22 @@ impl DeviceInfo {
     #[must_use]
     pub fn takes_api_traces(&self) -> bool {
         self.interface == DeviceInterface::Api
+    }
+
+    /// Returns whether the device takes submissions to channels.
+    #[must_use]
+    pub fn takes_submissions(&self) -> bool {
+        self.interface == DeviceInterface::Channel
+    }
+
+    /// Returns what the device takes, in words.
+    #[must_use]
+    pub fn taken_plans(&self) -> &'static str {
+        match self.interface {
+            DeviceInterface::Registers => "register accesses",
+            DeviceInterface::Api => "driver calls",
+            DeviceInterface::Channel => "submissions to channels",
+        }
     }
 
     /// Returns the length of the register window, bytes, or 0 if there is none.

@@ -1,6 +1,7 @@
 //! Recording to plan to device; the protocol of clients and agents.
 #![deny(unsafe_code)]
 
+pub mod channel;
 pub mod client;
 pub mod compile;
 pub mod device;
@@ -14,6 +15,8 @@ pub mod serve;
 pub mod target;
 pub mod tune;
 pub mod verify;
+pub mod wasm;
 pub mod wire;
+pub mod worker;
 
 pub use families::tree_gpus;

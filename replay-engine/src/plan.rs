@@ -28,11 +28,12 @@ pub(crate) use effects::short_digest;
 pub use effects::{Effect, EffectResult, Expectation, MAX_WINDOW_BYTES};
 pub use error::CompileError;
 pub use kinds::{
-    AccessKind, AccessPlan, ApiTracePlan, MmioPlan, PlanBody, PlannedAccesses, PlannedCalls, RegisterPlan,
+    AccessKind, AccessPlan, ApiTracePlan, ChannelPlan, MmioPlan, PlanBody, PlannedAccesses, PlannedCalls,
+    PlannedLaunch, PlannedSubmissions, RegisterPlan,
 };
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use origin::Origin;
-pub use pages::PageSource;
+pub use pages::{ComputedImages, PageImages, PageSource};
 pub(crate) use register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
 
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ mod reason;
 mod work;
 
 pub(crate) use actions::{check_count, describe_allowed, each_action};
-pub(crate) use images::{check_images, hex};
+pub(crate) use images::{check_image_digests, check_images, hex};
 pub use limits::{
     MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES, budget_exceeded,
 };

@@ -12,6 +12,9 @@ mod shared;
 mod slot;
 mod unknown_client_log;
 mod unknown_clients;
+mod wasm;
+mod wasm_budgets;
+mod wasm_targets;
 
 pub(crate) use pairing::ANSWER_MARGIN;
 pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
@@ -19,11 +22,12 @@ pub(crate) use push::MAX_BODY;
 pub use shared::{MAX_REPEATS, Options};
 
 use crate::device::{DeviceInfo, ReplayDeviceError};
-use crate::plan::PageSource;
+use crate::plan::{PageImages, PageSource};
 use crate::target::Factory;
+use crate::wasm::WasmRunner;
 use crate::wire::message::DeviceState;
 use crate::wire::{KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, Stream};
-use cache::Cache;
+use cache::{Cache, PartKind};
 use pairing::Pairing;
 use sessions::Sessions;
 use shared::Shared;
@@ -33,12 +37,13 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 use trace_core::recording::Digest;
 use unknown_client_log::{LogTopic, UnknownClientLog};
 use unknown_clients::UnknownClients;
+use wasm_targets::WasmService;
 
 /// Minimum number of page images for a separate checking thread.
 const SHARE: usize = 1024;
@@ -153,18 +158,32 @@ impl Server {
             keys,
             slots,
             cache: Mutex::new(Cache::new(options.cache_bytes)),
+            lent: Mutex::default(),
             pairing: Mutex::default(),
             sessions: Sessions::new(options.connections, options.share),
             strangers: UnknownClients::new(options.strangers),
             options,
             stranger_log: UnknownClientLog::default(),
             stopping: AtomicBool::new(false),
+            wasm: OnceLock::new(),
             _serving: serving,
         });
         if let Some(store) = &shared.keys {
             keeper::start(&shared, store)?;
         }
         Ok(Self { shared })
+    }
+
+    /// Lets clients run WebAssembly programs. Only the first call has an effect.
+    pub fn serve_wasm(&self, runner: Arc<dyn WasmRunner>) {
+        // A second runner is refused: the first one may be at work.
+        let _ = self.shared.wasm.set(WasmService::new(runner));
+    }
+
+    /// Returns whether a client holds a device, or runs a WebAssembly program.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.states().iter().any(|d| d.holder.is_some()) || self.shared.wasm.get().is_some_and(WasmService::is_busy)
     }
 
     /// Returns the server's public key.
@@ -184,8 +203,8 @@ impl Server {
     pub(crate) fn keep_pages(&self, digests: &[Digest], pages: &(impl PageSource + Sync)) {
         let client = self.shared.local.public();
         let sound = |digest: &Digest| {
-            let page = pages.page(digest)?;
-            (blake3::hash(page).as_bytes() == digest).then(|| (*digest, Arc::new(*page)))
+            let page = pages.shared_page(digest)?;
+            (blake3::hash(&*page).as_bytes() == digest).then_some((*digest, page))
         };
         let workers = thread::available_parallelism().map_or(1, usize::from);
         let share = digests.len().div_ceil(workers).max(SHARE);
@@ -200,6 +219,20 @@ impl Server {
                 });
             }
         });
+    }
+
+    /// Lends the images of the next plan of a client in this process, which has computed their digests or compared them.
+    pub(crate) fn lend_pages(&self, pages: &PageImages) {
+        *self.shared.lent.lock().unwrap_or_else(PoisonError::into_inner) = pages.clone();
+    }
+
+    /// Stores the head and the body of a plan, with their digests, for clients in this process, as if they had sent them.
+    pub(crate) fn keep_parts(&self, head: &[u8], head_digest: Digest, body: &Arc<Vec<u8>>, body_digest: Digest) {
+        let client = self.shared.local.public();
+        let head = Arc::new(head.to_vec());
+        let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.keep_part(client, PartKind::Body, body_digest, body_digest, body);
+        cache.keep_part(client, PartKind::Head, head_digest, body_digest, &head);
     }
 
     /// Opens pairing for one unknown client: see [`PairingWindow`].

@@ -1,8 +1,9 @@
-//! Targets of both kinds: what a server owns, what it is asked for, and what API traces need besides register accesses.
+//! Targets of all kinds: what a server owns, what it is asked for, and what API traces need besides register accesses.
 
+use crate::channel::VerifiedMemory;
 use crate::device::{DeviceInfo, RegisterFactory, RegisterTarget, ReplayDeviceError, Target};
 use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
-use crate::plan::{PageSource, PlannedCalls};
+use crate::plan::{PageSource, PlannedCalls, PlannedSubmissions};
 use crate::run::Outcome;
 use crate::tune::{TuneReport, TuneRequest};
 use crate::verify::{Reason, Refusal, VerificationReport, refuse};
@@ -68,6 +69,36 @@ pub trait ApiTarget: Target {
     ) -> Result<TracedMemory, String>;
 }
 
+/// A target of submissions to channels.
+pub trait ChannelTarget: Target {
+    /// Starts the slow preparations for a replay that will soon be requested. Errors are reported when it is.
+    fn prestart(&mut self) {}
+
+    /// Returns what prepares a replay while its plan is verified, or `None` if the target has nothing of the kind.
+    fn preparation(&self) -> Option<Arc<dyn ReplayPreparation>> {
+        None
+    }
+
+    /// Replays a verified plan `repeat` times. Returns the outcome without its recording; failures are part of it.
+    fn replay(
+        &mut self,
+        plan: PlannedSubmissions<'_>,
+        pages: &dyn PageSource,
+        repeat: u32,
+        progress: &Progress,
+    ) -> Outcome;
+}
+
+/// Preparations for a replay whose plan is being verified.
+pub trait ReplayPreparation: Send + Sync {
+    /// Prepares what takes long: starts to map the memory, and reads the page images. Errors are reported by the replay, which
+    /// repeats what is missing.
+    fn prepare(&self, plan: PlannedSubmissions<'_>, memory: VerifiedMemory<'_>, pages: &dyn PageSource);
+
+    /// Takes everything back: the plan was refused.
+    fn discard(&self);
+}
+
 /// What clients and servers need for plans of one API. A program hands it in.
 pub trait ApiSupport: fmt::Debug + Send + Sync {
     /// Proves that a plan may run on this device.
@@ -95,17 +126,17 @@ pub trait ApiSupport: fmt::Debug + Send + Sync {
     ) -> Result<Recording, String>;
 }
 
-/// Checks a request for a plan of register accesses: it is only replayed.
+/// Checks a request for a plan of another kind than an API trace: it is only replayed.
 ///
 /// # Errors
 /// If the request is for API traces.
-pub fn check_access_request(request: &TargetRequest, device: &str) -> Result<(), Refusal> {
+pub fn check_replay_request(request: &TargetRequest, device: &DeviceInfo) -> Result<(), Refusal> {
     let (place, what) = match request {
         TargetRequest::Replay { .. } => return Ok(()),
         TargetRequest::Tune(_) => ("tuning", "tunes no launches"),
         TargetRequest::TraceMemory(_) => ("memory trace", "traces no memory"),
     };
-    let why = format!("{device} runs register accesses and {what}");
+    let why = format!("{} runs {} and {what}", device.name, device.taken_plans());
     refuse(0, place, Reason::Calls { why })
 }
 
@@ -115,6 +146,8 @@ pub enum OpenTarget {
     Registers(Box<dyn RegisterTarget>),
     /// It takes API traces.
     Api(Box<dyn ApiTarget>),
+    /// It takes submissions to channels.
+    Channel(Box<dyn ChannelTarget>),
 }
 
 impl OpenTarget {
@@ -124,6 +157,7 @@ impl OpenTarget {
         match self {
             Self::Registers(device) => device.info(),
             Self::Api(device) => device.info(),
+            Self::Channel(device) => device.info(),
         }
     }
 
@@ -135,14 +169,15 @@ impl OpenTarget {
         match self {
             Self::Registers(device) => device.reset(),
             Self::Api(device) => device.reset(),
+            Self::Channel(device) => device.reset(),
         }
     }
 
-    /// Returns the API of its traces, or `None` if it takes register accesses.
+    /// Returns the API of its traces, or `None` if it takes no API traces.
     #[must_use]
     pub fn api(&self) -> Option<Arc<dyn ApiSupport>> {
         match self {
-            Self::Registers(_) => None,
+            Self::Registers(_) | Self::Channel(_) => None,
             Self::Api(device) => Some(device.api()),
         }
     }
@@ -151,6 +186,9 @@ impl OpenTarget {
 /// Creates a target of API traces, and creates it again after a panic.
 pub type ApiFactory = Arc<dyn Fn() -> Result<Box<dyn ApiTarget>, ReplayDeviceError> + Send + Sync>;
 
+/// Creates a target of submissions to channels, and creates it again after a panic.
+pub type ChannelFactory = Arc<dyn Fn() -> Result<Box<dyn ChannelTarget>, ReplayDeviceError> + Send + Sync>;
+
 /// Creates a target, and creates it again after a panic.
 #[derive(Clone)]
 pub enum Factory {
@@ -158,6 +196,8 @@ pub enum Factory {
     Registers(RegisterFactory),
     /// It takes API traces.
     Api(ApiFactory),
+    /// It takes submissions to channels.
+    Channel(ChannelFactory),
 }
 
 impl fmt::Debug for Factory {
@@ -165,6 +205,7 @@ impl fmt::Debug for Factory {
         f.write_str(match self {
             Self::Registers(_) => "Factory::Registers",
             Self::Api(_) => "Factory::Api",
+            Self::Channel(_) => "Factory::Channel",
         })
     }
 }
@@ -181,6 +222,12 @@ impl From<ApiFactory> for Factory {
     }
 }
 
+impl From<ChannelFactory> for Factory {
+    fn from(factory: ChannelFactory) -> Self {
+        Self::Channel(factory)
+    }
+}
+
 impl Factory {
     /// Creates the target.
     ///
@@ -190,6 +237,7 @@ impl Factory {
         match self {
             Self::Registers(factory) => factory().map(OpenTarget::Registers),
             Self::Api(factory) => factory().map(OpenTarget::Api),
+            Self::Channel(factory) => factory().map(OpenTarget::Channel),
         }
     }
 }

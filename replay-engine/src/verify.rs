@@ -5,9 +5,10 @@ pub use crate::rules::{
     Refusal, VerificationReport, Work, budget_exceeded, refuse,
 };
 
-use crate::device::DeviceInfo;
+use crate::channel;
+use crate::device::{DeviceInfo, DeviceInterface};
 use crate::families::find_family_of_plan;
-use crate::plan::{PLAN_VERSION, PageSource, Plan, PlannedAccesses, PlannedCalls};
+use crate::plan::{Compiled, ComputedImages, PLAN_VERSION, PageSource, Plan, PlannedAccesses, PlannedCalls};
 use crate::rules::{check_allowed_ranges, check_envelope};
 use crate::target::ApiSupport;
 use trace_core::progress::Progress;
@@ -61,11 +62,26 @@ pub fn verify_within(
     target: &DeviceInfo,
     work: &Work<'_>,
 ) -> Result<Verified, Refusal> {
+    if let Some(planned) = plan.planned_submissions() {
+        return channel::check_plan(planned, pages, target, work).map(|report| Verified { report });
+    }
     let plan = accesses(plan, target)?;
     let Some(map) = RegisterMap::by_name(&plan.accesses.register_map) else {
         return refuse(0, "envelope", other_map(plan, target));
     };
     judge(plan, pages, target, map, work)
+}
+
+/// Verifies like [`verify_within`]. The images of a channel plan are not hashed again: this process computed their digests,
+/// and the agent compares what it gets.
+///
+/// # Errors
+/// Same as [`verify`].
+pub fn verify_compiled(compiled: &Compiled, target: &DeviceInfo, work: &Work<'_>) -> Result<Verified, Refusal> {
+    match compiled.plan.channel() {
+        Some(_) => verify_within(&compiled.plan, &ComputedImages(&compiled.pages), target, work),
+        None => verify_within(&compiled.plan, &compiled.pages, target, work),
+    }
 }
 
 /// Verifies like [`verify`], with the caller's register map instead of the embedded one that plan and target name.
@@ -89,17 +105,16 @@ pub fn verify_with(
 
 /// Returns the accesses of a plan for a device that takes them.
 fn accesses<'p>(plan: &'p Plan, target: &DeviceInfo) -> Result<PlannedAccesses<'p>, Refusal> {
-    let why = match plan.planned_accesses() {
-        Some(_) if target.takes_api_traces() => format!(
-            "it is a plan of register accesses, and {} runs driver calls",
-            target.name
-        ),
-        Some(accesses) => return Ok(accesses),
-        None => format!(
-            "it is a plan of driver calls, and {} runs register accesses",
-            target.name
-        ),
+    let of = match plan.planned_accesses() {
+        Some(accesses) if target.interface == DeviceInterface::Registers => return Ok(accesses),
+        Some(_) => "register accesses",
+        None => "driver calls",
     };
+    let why = format!(
+        "it is a plan of {of}, and {} runs {}",
+        target.name,
+        target.taken_plans()
+    );
     refuse(0, "envelope", Reason::Calls { why })
 }
 

@@ -11,6 +11,7 @@ mod preamble;
 mod pump;
 mod store;
 mod stream;
+pub mod wasm_message;
 
 pub use channel::{Channel, HANDSHAKE_LIMIT, HEARTBEAT, Receiver, SILENCE, Sender, WRITE_LIMIT, WireError};
 pub use frame::{BULK, Frame, FrameError, HEAD, Limits, PIECE, Pieces, Topic, first_piece};

@@ -32,15 +32,28 @@ impl Agent {
     /// Starts this program as the agent, on a device that takes this many microseconds for each piece of work.
     #[must_use]
     pub fn spawn(cuda: &CudaStandIn, agent: &Path, slow: &str) -> Self {
+        Self::spawn_with(cuda, agent, &[("STAND_IN_SLOW", slow)], &[])
+    }
+
+    /// Starts the agent with more options of `serve`, on a device with 4 GiB of memory.
+    #[must_use]
+    pub fn start_with(cuda: &CudaStandIn, options: &[&str]) -> Self {
+        let set = [("STAND_IN_MEMORY", "0x100000000")];
+        Self::spawn_with(cuda, &program("kinescope-agent"), &set, options)
+    }
+
+    fn spawn_with(cuda: &CudaStandIn, agent: &Path, set: &[(&str, &str)], options: &[&str]) -> Self {
         let socket = cuda.file("agent.sock");
         let mut command = Command::new(agent);
         command.arg("--keys").arg(cuda.file("agent-keys"));
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
-            .arg(&socket);
+            .arg(&socket)
+            .args(options)
+            .env("XDG_CACHE_HOME", cuda.file("agent-cache"));
         let mut child = cuda
             .count_ticks(cuda.set_environment(&mut command))
-            .env("STAND_IN_SLOW", slow)
+            .envs(set.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

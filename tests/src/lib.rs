@@ -10,9 +10,11 @@ pub mod board;
 pub mod cuda;
 pub mod cuda_agent;
 pub mod emulated;
+pub mod joined;
 pub mod module_graph;
 pub mod monitor;
 pub mod virtio_gpu;
+pub mod wasm_programs;
 
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -2,6 +2,8 @@
 //! to a list; [`FindingKind`] lists their kinds.
 
 mod capped_findings;
+mod driver_faults;
+mod driver_memory;
 mod jobs;
 mod memory;
 mod structure;
@@ -13,9 +15,12 @@ mod undecoded;
 pub use jobs::Submit;
 
 use crate::container::{self, ContainerError};
+use crate::driver_trace::DriverWork;
+use crate::families::{find_family, read_driver_work};
 use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
+use driver_faults::FaultExplainer;
 use std::path::Path;
 
 /// Checks a recording for everything suspicious. Findings of the importer or recorder come first; the rest are sorted
@@ -67,8 +72,28 @@ pub fn check_submits(
     memory::check_mappings(recording, progress, &mut findings)?;
     tables::check_page_tables(recording, progress, &mut findings)?;
     jobs::check_jobs(recording, submits, progress, &mut findings)?;
+    let known = match read_driver_work(recording, progress)? {
+        Some(work) => check_driver_trace(recording, &work, progress, &mut findings)?,
+        None => recording.metadata.findings.clone(),
+    };
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
-    Ok(recording.metadata.findings.iter().cloned().chain(findings).collect())
+    Ok(known.into_iter().chain(findings).collect())
+}
+
+/// Checks a driver trace. Returns the findings of the importer or recorder, with what is nearest to each fault.
+fn check_driver_trace(
+    recording: &Recording,
+    work: &DriverWork,
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<Vec<Finding>, Cancelled> {
+    let family = find_family(recording);
+    driver_memory::check_addresses(recording, work, family, progress, findings)?;
+    driver_memory::check_freed(work.trace(), findings);
+    let explainer = FaultExplainer::new(recording, work, family);
+    findings.extend(explainer.report(family.find_driver_faults(recording, work.trace())));
+    let known = recording.metadata.findings.iter();
+    Ok(known.map(|f| explainer.extend(f)).collect())
 }
 
 /// Finds where a `.kine` file does not match its digests or contradicts itself. Returns nothing for files of other

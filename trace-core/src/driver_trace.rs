@@ -6,13 +6,30 @@
 mod builder;
 mod channel;
 mod commands;
+mod fault;
+mod join;
+mod launch_kernels;
+mod nearest;
 mod object;
+mod submission_calls;
+mod summary;
 #[cfg(test)]
 mod tests;
+mod work;
 
-pub use channel::{DriverChannel, Submission};
-pub use commands::{DecodedMethod, DecodedSubmission, GpuWork, SubmissionDecoder, SubmittedLaunch, SubmittedParameter};
+pub use channel::{ChannelEngine, ChannelKind, DriverChannel, Submission};
+pub use commands::{
+    AddressWord, DecodedMethod, DecodedSubmission, GpuWork, SubmissionDecoder, SubmittedBank, SubmittedLaunch,
+    SubmittedParameter, SubmittedRelease,
+};
+pub use fault::DriverFault;
+pub use join::{JoinError, join_driver_trace};
+pub use launch_kernels::{LaunchKernels, LaunchedKernel};
+pub use nearest::NearestBuffer;
 pub use object::{DriverObject, Mapping};
+pub use submission_calls::SubmissionCalls;
+pub use summary::{DriverSummary, SizedCount};
+pub use work::DriverWork;
 
 use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
@@ -80,6 +97,12 @@ impl DriverTrace {
         all.filter(move |(_, o)| o.parent == parent).map(|(n, _)| n)
     }
 
+    /// Whether the recording holds a mapping of an object.
+    #[must_use]
+    pub fn has_mapping(&self, object: usize) -> bool {
+        self.mappings.iter().any(|m| m.object == object)
+    }
+
     /// Returns the smallest buffer at a GPU address just before an event: the index of the object, and the offset in it.
     #[must_use]
     pub fn find_buffer(&self, va: GpuVa, event: u64) -> Option<(usize, u64)> {
@@ -90,7 +113,9 @@ impl DriverTrace {
         let placed = self.objects.iter().enumerate().filter_map(|(n, o)| {
             let is_buffer = o.kind == Some(ObjectKind::Buffer) && o.exists_at(event);
             let (at, bytes) = (o.address.filter(|_| is_buffer)?, o.bytes?);
-            Some((n, va.offset_from(at).filter(|n| *n < bytes)?, bytes))
+            let offset = va.offset_from(at).filter(|n| *n < bytes)?;
+            // The mappings of a buffer tell when it has an address.
+            (!self.has_mapping(n)).then_some((n, offset, bytes))
         });
         let (object, offset, _) = mapped.chain(placed).min_by_key(|(_, _, bytes)| *bytes)?;
         Some((object, offset))

@@ -24,9 +24,14 @@ pub use work::{
     InferredInterrupt, JobSpan, JobTracker, Mark, MarkKind, Phase, PhaseName, RegisterClass, ScannedEvents, TrackedWork,
 };
 
+use crate::GpuVa;
+use crate::driver_trace::{ChannelEngine, ChannelKind, DriverTrace, DriverWork, SubmissionDecoder};
 use crate::mmu::{PageTableFormat, page_table_format};
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{MmuFormat, Recording};
 use crate::registers::{Layout, RegisterMap};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 /// The families, one line each. The first that has a recording is its family, so a new one comes before those that
 /// would take its recordings: Mali's has every recording with submits, and the last has every recording.
@@ -70,6 +75,67 @@ pub fn find_family_with(recording: &Recording, map: Option<&RegisterMap>) -> &'s
     families
         .find(|f| f.has_recording(recording, map))
         .unwrap_or(&mmio::Mmio)
+}
+
+/// Decodes the work of all submissions of a driver trace, or returns `None` for a recording without requests to a kernel
+/// driver. Takes time proportional to the number of events and of words in push buffers.
+///
+/// # Errors
+/// [`Cancelled`] if the operation was cancelled.
+pub fn read_driver_work(recording: &Recording, progress: &Progress) -> Result<Option<DriverWork>, Cancelled> {
+    let Some(trace) = DriverTrace::from_recording(recording, progress)? else {
+        return Ok(None);
+    };
+    let decoded = match find_submission_decoder(recording, &trace) {
+        Some(mut decoder) => DriverWork::decode(&trace, &mut *decoder, progress)?,
+        None => Vec::new(),
+    };
+    Ok(Some(DriverWork::new(trace, decoded)))
+}
+
+/// Returns ranges of GPU addresses that a driver trace shows in use, and that are no mappings of its buffers. Empty for a
+/// recording without requests to a kernel driver.
+#[must_use]
+pub fn find_driver_ranges(recording: &Recording) -> Vec<Range<GpuVa>> {
+    match recording.driver_trace() {
+        Some(_) => FAMILIES.iter().flat_map(|f| f.find_driver_ranges(recording)).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// Returns the pages of compute schedulers that a driver trace maps, without repeats: they are no memory, and a store of a
+/// kernel there starts a launch. Empty for a recording without requests to a kernel driver.
+#[must_use]
+pub fn find_scheduler_pages(recording: &Recording) -> Vec<GpuVa> {
+    let found = match recording.driver_trace() {
+        Some(_) => FAMILIES
+            .iter()
+            .flat_map(|f| f.find_scheduler_pages(recording))
+            .collect(),
+        None => BTreeSet::new(),
+    };
+    found.into_iter().collect()
+}
+
+/// Returns the kind of each channel of a driver trace, by client and handle, and its engine if known. Takes API traces too,
+/// if the requests below their calls were recorded.
+#[must_use]
+pub fn find_channel_kinds(recording: &Recording) -> HashMap<(u32, u32), (ChannelKind, Option<ChannelEngine>)> {
+    match recording.driver_trace() {
+        Some(_) => FAMILIES.iter().flat_map(|f| f.channel_kinds(recording)).collect(),
+        None => HashMap::new(),
+    }
+}
+
+/// Returns the decoder of the submissions of a driver trace, or of an API trace that also holds the requests below its
+/// calls; `None` if no family can decode them.
+#[must_use]
+pub fn find_submission_decoder<'a>(
+    recording: &'a Recording,
+    trace: &'a DriverTrace,
+) -> Option<Box<dyn SubmissionDecoder + 'a>> {
+    recording.driver_trace()?;
+    FAMILIES.iter().find_map(|f| f.submission_decoder(recording, trace))
 }
 
 #[cfg(test)]

@@ -66,6 +66,10 @@ pub enum FindingKind {
     NotRecorded,
     /// The kernel driver reported an error: a fault of the GPU, or work that it refused.
     DriverError,
+    /// Work of the GPU at an address where no buffer is mapped: none ever was, or it was freed before.
+    UnmappedAddress,
+    /// A buffer that a client of the kernel driver did not free, although it freed its channels and other buffers.
+    NotFreed,
 }
 
 impl FindingKind {
@@ -84,7 +88,8 @@ impl FindingKind {
             | Self::AliasedAttributes
             | Self::WritablePageTable
             | Self::NotRecorded
-            | Self::DriverError => Severity::Warning,
+            | Self::DriverError
+            | Self::UnmappedAddress => Severity::Warning,
             Self::MappedWithoutContent
             | Self::FeatureChanged
             | Self::StateBeforeRecording
@@ -94,7 +99,8 @@ impl FindingKind {
             | Self::ShaderNotRun
             | Self::WritableAndExecutable
             | Self::AliasedRights
-            | Self::MappedUnused => Severity::Note,
+            | Self::MappedUnused
+            | Self::NotFreed => Severity::Note,
         }
     }
 }

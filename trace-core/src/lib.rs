@@ -5,6 +5,7 @@
 
 pub mod addresses;
 pub mod api_trace;
+pub mod channel_names;
 pub mod check;
 pub mod container;
 pub mod diff;

@@ -104,6 +104,16 @@ impl Recording {
         }
     }
 
+    /// Returns the name of a call or of a request to the kernel driver, or `None` if the recording has no such name.
+    #[must_use]
+    pub fn call_name(&self, row: &CallRow) -> Option<&str> {
+        match &self.metadata.kind {
+            TraceKind::Api(metadata) => metadata.names.get(row.name as usize).map(String::as_str),
+            TraceKind::Driver(metadata) => metadata.name(row.name),
+            TraceKind::Register(_) => None,
+        }
+    }
+
     /// Returns the metadata that only register traces have, or `None` if it is a trace of another kind.
     #[must_use]
     pub fn register_trace(&self) -> Option<&RegisterTraceMetadata> {

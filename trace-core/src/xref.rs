@@ -7,6 +7,7 @@ mod accesses;
 mod address_registers;
 mod api_trace;
 mod data;
+mod driver_trace;
 mod host_writes;
 mod index;
 mod jobs;
@@ -16,6 +17,8 @@ mod page_table_entry;
 mod page_usage;
 mod pointers;
 mod reference;
+mod submission_calls;
+mod submitted_part;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +33,8 @@ pub use reference::{
     AccessKind, AddressMatch, CallReference, ContentChange, EntryReason, EntryValue, EntryWriter, JobPart,
     LaunchReference, MAX_BYTES, MAX_REFERENCES, Reference, ReferenceItem, References, TableLocation, XrefTarget,
 };
+pub use submission_calls::CallJoin;
+pub use submitted_part::SubmittedPart;
 
 pub use crate::families::TableCommand;
 
@@ -55,6 +60,9 @@ pub fn find_references<D: XrefData>(
         }
         XrefTarget::Bytes { space, va, bytes } => match data.api_trace() {
             Some(api_trace) => api_trace::find_references(recording, api_trace, (va, bytes), (event, max), progress)?,
+            None if recording.driver_trace().is_some() => {
+                driver_trace::find_references(recording, data, (va, bytes), max, progress)?
+            }
             None => memory::find_references(recording, data, (space, va, bytes), (event, max), progress)?,
         },
         XrefTarget::Physical { at, bytes } => {
@@ -63,6 +71,7 @@ pub fn find_references<D: XrefData>(
         XrefTarget::Entry { space, va, level } => {
             page_table_entry::find_references(recording, data, (space, va, level), max, progress)?
         }
+        XrefTarget::Event { event } => submission_calls::find_references(recording, data, event, max, progress)?,
         XrefTarget::Framebuffer { space, offset, bytes } => {
             accesses::find_framebuffer_accesses(recording, (space, offset, bytes), max, progress)?
         }

@@ -152,6 +152,8 @@ pub struct How {
     pub no_restore: bool,
     /// Also restore and compare the memory at the end of the recorded range.
     pub memory: bool,
+    /// On the channels of a GPU, build launches anew, even if the recording holds what its driver submitted.
+    pub rebuild: bool,
 }
 
 impl How {
@@ -391,6 +393,7 @@ mod tests {
                 step: false,
                 no_restore: true,
                 memory: false,
+                rebuild: false,
             },
             alike: "out0=f32:1e-5".into(),
             replay: ReplayOptions {

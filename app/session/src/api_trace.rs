@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, BufferChange, ContentSource, ContentState};
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
+use trace_core::recording::{AllocationKind, Api, CallEvent, CopyKind, LaunchRow, Recording};
 
 /// Message for a byte that differs from what its last known writer left, if no other writer is possible.
 pub const UNRECORDED: &str = "the value changed since then: an unrecorded write changed it, or the launch writes a \
@@ -223,6 +223,24 @@ pub fn select_launches(
     Ok(Some(list))
 }
 
+/// Names a call: `launch of scale`, `copy`, `cuGraphLaunch`; empty if the event is no call.
+#[must_use]
+pub fn name_call(api_trace: &ApiTrace, recording: &Recording, event: u64) -> String {
+    let call = usize::try_from(event).ok().and_then(|at| recording.events.call(at));
+    match call {
+        Some(CallEvent::Launch(l)) => {
+            let function = short_function_name(api_trace.function_name(l.function));
+            format!("launch of {function}")
+        }
+        Some(CallEvent::Copy(_)) => "copy".to_owned(),
+        Some(CallEvent::Fill(_)) => "fill".to_owned(),
+        Some(CallEvent::Order(_)) => "order".to_owned(),
+        Some(CallEvent::Allocation(_)) => "allocation".to_owned(),
+        Some(call @ CallEvent::Call(_)) => call.describe(Some(api_trace.metadata())),
+        None => String::new(),
+    }
+}
+
 /// Describes a call, with buffers by name.
 #[must_use]
 pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) -> String {
@@ -241,6 +259,9 @@ pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) ->
                 format_dims(l.block),
                 stream(l.stream)
             )
+        }
+        CallEvent::Copy(c) if api_trace.metadata().api == Api::Wasm => {
+            format!("{} of {}", many(c.total()), stream(c.stream))
         }
         CallEvent::Copy(c) => {
             let bytes = many(c.total());
@@ -284,7 +305,11 @@ pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) ->
             };
             format!("{place} · {} {word}", many(Some(a.bytes)))
         }
-        CallEvent::Order(_) | CallEvent::Call(_) => return call.describe(Some(api_trace.metadata())),
+        CallEvent::Order(_) => return call.describe(Some(api_trace.metadata())),
+        CallEvent::Call(_) => {
+            let text = usize::try_from(event).ok().and_then(|at| recording.describe_call(at));
+            return text.unwrap_or_default();
+        }
     };
     match call.result() {
         0 => message,

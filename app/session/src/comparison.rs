@@ -13,6 +13,7 @@ use trace_core::container;
 use trace_core::diff::{self, Cause, Diff, Effect, EventAlignment, Rules, Summary};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
+use wasm_recording::is_wasm_run;
 
 /// The source of the second recording.
 #[derive(Clone)]
@@ -118,7 +119,7 @@ pub fn find_differences(
 pub enum ComparisonError {
     /// The comparison was cancelled.
     Stopped,
-    /// The second recording cannot be read; a description of the error.
+    /// The second recording cannot be read, or a recording is not for this comparison; a description.
     Unreadable(String),
 }
 
@@ -153,6 +154,11 @@ pub fn compare(
             (read, (None, None))
         }
     };
+    // Events alone do not say which copy differs: the arguments of system calls are not among them.
+    if is_wasm_run(first) || is_wasm_run(&recording) {
+        let message = "a run of a WebAssembly program is compared on the command line: kinescope diff A.kine B.kine";
+        return Err(ComparisonError::Unreadable(message.to_owned()));
+    }
     // Differences between recorded and damaged data would be meaningless.
     for (side, which) in [(first, "the open recording"), (&recording, "the second recording")] {
         if let Some(block) = side.find_damage(progress)? {

@@ -3,6 +3,7 @@
 use crate::derived_data::{
     ChainsPart, DerivedData, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart,
 };
+use crate::driver_data::DriverData;
 use crate::job_index::{JobIndex, index_addresses};
 use crate::jobs::{self, Chain, JobFact};
 use crate::lookup::{find_names_map, find_register_map};
@@ -64,6 +65,9 @@ pub fn first(
     if recording.api().is_none() {
         derived.pending.retain(|stage| *stage != Stage::Buffers);
     }
+    if recording.driver_trace().is_none() {
+        derived.pending.retain(|stage| *stage != Stage::Driver);
+    }
     derived.rank_buffers(recording);
     // Only register traces need the map of a device.
     if map.is_none() && !recording.events.is_empty() && recording.register_trace().is_some() {
@@ -74,7 +78,7 @@ pub fn first(
     match kept.1 {
         Some(t) if t.bytes() <= AT_ONCE => {
             if let Some(t) = t.read() {
-                derived.take(timeline_part(t));
+                derived.take(timeline_part(t, recording));
             }
         }
         later => derived.kept_timeline = later,
@@ -182,11 +186,12 @@ pub fn find_out(
         Stage::Timeline => {
             let kept = derived.kept_timeline.as_ref().and_then(StoredTimeline::read);
             match (kept, RegisterMap::for_jobs_of(recording)) {
-                (Some(t), _) => timeline_part(t),
-                (None, Some(map)) => timeline_part(timeline::derive(recording, map, progress)?),
+                (Some(t), _) => timeline_part(t, recording),
+                (None, Some(map)) => timeline_part(timeline::derive(recording, map, progress)?, recording),
                 (None, None) => Part::Timeline(Box::default()),
             }
         }
+        Stage::Driver => Part::Driver(DriverData::from_recording(recording, progress)?.map(Arc::new)),
         Stage::Buffers => Part::Buffers(Box::new(transfers::index_buffers(recording, progress)?)),
         Stage::Calls => Part::Calls(ApiTrace::from_recording(recording, progress)?.map(Arc::new)),
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
@@ -267,7 +272,8 @@ fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<Re
 
 /// Converts a timeline to what the window keeps. Each list is freed after its conversion, because lists of a long
 /// recording are large.
-fn timeline_part(t: Timeline) -> Part {
+fn timeline_part(t: Timeline, recording: &Recording) -> Part {
+    let is_end_unknown = find_family(recording).job_form() == JobForm::RingEntries;
     // All jobs share this chain until the chains are read.
     let unknown = Arc::<Chain>::default();
     let mut part = TimelinePart {
@@ -298,6 +304,8 @@ fn timeline_part(t: Timeline) -> Part {
                 slot: j.slot,
                 submit: j.submit_event,
                 done: j.done_event,
+                is_end_unknown,
+                next_submit: None,
                 head_va: j.head_va,
                 duration_ns: j.done_ns.map(|d| d.saturating_sub(j.submit_ns)),
                 failed: j.failed,
@@ -317,6 +325,12 @@ fn timeline_part(t: Timeline) -> Part {
             .collect(),
         index: JobIndex::default(),
     };
+    if is_end_unknown {
+        let mut next: BTreeMap<u8, u64> = BTreeMap::new();
+        for job in part.jobs.iter_mut().rev() {
+            job.next_submit = next.insert(job.slot, job.submit);
+        }
+    }
     part.index = JobIndex::new(&part.jobs);
     part.interrupts.sort_by_key(|i| i.event);
     Part::Timeline(Box::new(part))

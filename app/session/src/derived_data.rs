@@ -5,6 +5,7 @@
 //! the data arrives.
 
 use crate::axis::Axis;
+use crate::driver_data::DriverData;
 use crate::job_index::JobIndex;
 use crate::jobs::{Chain, JobFact};
 use crate::spaces::SpaceFact;
@@ -77,6 +78,8 @@ pub struct RegisterFact {
 pub enum Stage {
     /// Polls, interrupts, jobs, phases.
     Timeline,
+    /// Objects, addresses and submissions of a driver trace.
+    Driver,
     /// Buffers of copies, of an API trace. The buffers of other recordings are known from the start.
     Buffers,
     /// Buffers, launches and cross references, of an API trace.
@@ -95,8 +98,9 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in order of derivation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Timeline,
+        Self::Driver,
         Self::Buffers,
         Self::Calls,
         Self::Registers,
@@ -111,6 +115,7 @@ impl Stage {
     pub fn title(self) -> &'static str {
         match self {
             Self::Timeline => "finding jobs, interrupts and polls",
+            Self::Driver => "following objects of the kernel driver",
             Self::Buffers => "listing inputs and outputs",
             Self::Calls => "following buffers through the calls",
             Self::Registers => "sorting accesses by register",
@@ -127,6 +132,8 @@ impl Stage {
 pub enum Part {
     /// Result of [`Stage::Timeline`].
     Timeline(Box<TimelinePart>),
+    /// Result of [`Stage::Driver`]; `None` if the recording has no requests to a kernel driver.
+    Driver(Option<Arc<DriverData>>),
     /// Result of [`Stage::Buffers`], which the document keeps.
     Buffers(Box<BufferIndex>),
     /// Result of [`Stage::Calls`]; `None` if the recording is not an API trace.
@@ -193,6 +200,8 @@ pub struct DerivedData {
     pub lane_totals: Vec<(u32, u32)>,
     /// Derived data of the driver calls of an API trace, once it is available.
     pub api_trace: Option<Arc<ApiTrace>>,
+    /// Derived data of the requests to a kernel driver, once it is available.
+    pub driver: Option<Arc<DriverData>>,
     /// Stages that are not derived yet, in order of derivation.
     pub pending: Vec<Stage>,
     /// Timeline that the file stores, until it is read.
@@ -255,6 +264,10 @@ impl DerivedData {
             Part::Timeline(t) => {
                 self.take_timeline(*t);
                 Stage::Timeline
+            }
+            Part::Driver(d) => {
+                self.driver = d;
+                Stage::Driver
             }
             Part::Buffers(_) => Stage::Buffers,
             Part::Calls(c) => {

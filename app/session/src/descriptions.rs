@@ -47,8 +47,7 @@ fn means_of(recording: &Recording, derived: &DerivedData, event: u64) -> String 
                 return crate::api_trace::describe_call(api_trace, recording, event);
             }
             let text = recording.describe_driver_event(at);
-            let text = text.or_else(|| Some(events.call(at)?.describe(recording.api())));
-            return text.unwrap_or_default();
+            return text.or_else(|| recording.describe_call(at)).unwrap_or_default();
         }
         Some(EventKind::Object | EventKind::RingEntry | EventKind::SavedMemory) => {
             return recording.describe_driver_event(at).unwrap_or_default();

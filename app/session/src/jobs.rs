@@ -43,8 +43,12 @@ pub struct JobFact {
     pub slot: u8,
     /// Event of the submit write.
     pub submit: u64,
-    /// First event of the interrupt handler.
+    /// First event of the interrupt handler. For a driver trace, an event where the job is known to be complete.
     pub done: Option<u64>,
+    /// Whether the recording does not show when jobs end: a job without [`Self::done`] may be complete.
+    pub is_end_unknown: bool,
+    /// Submit of the next job of the slot, where the ends of jobs are unknown; else `None`.
+    pub next_submit: Option<u64>,
     /// Address of the first job of the chain.
     pub head_va: GpuVa,
     /// Nanoseconds from submit to interrupt.
@@ -68,10 +72,17 @@ impl JobFact {
         }
     }
 
-    /// Returns the first and last event.
+    /// Returns the first and last event of its bar. A job without an end runs to the end of the recording. One whose end
+    /// the recording does not show has only its submit; if it is known to be complete at an event, its bar ends there or
+    /// at the next submit of the slot.
     #[must_use]
     pub fn span(&self) -> (u64, u64) {
-        (self.submit, self.done.unwrap_or(u64::MAX).max(self.submit))
+        let last = match (self.is_end_unknown, self.done) {
+            (false, done) => done.unwrap_or(u64::MAX),
+            (true, None) => self.submit,
+            (true, Some(done)) => done.min(self.next_submit.unwrap_or(done)),
+        };
+        (self.submit, last.max(self.submit))
     }
 }
 
@@ -194,6 +205,8 @@ mod tests {
             slot: 0,
             submit: u64::from(index),
             done: None,
+            is_end_unknown: false,
+            next_submit: None,
             head_va,
             duration_ns: None,
             failed: false,
@@ -212,5 +225,27 @@ mod tests {
             (chains[1][0].va, chains[1][0].kind.as_str()),
             (GpuVa::new(0x2000), "command stream")
         );
+    }
+
+    #[test]
+    fn job_with_an_unknown_end_has_a_bar_up_to_what_is_known() {
+        let job = |done, is_end_unknown, next_submit| JobFact {
+            index: 0,
+            slot: 0,
+            submit: 10,
+            done,
+            is_end_unknown,
+            next_submit,
+            head_va: GpuVa::new(0x1000),
+            duration_ns: None,
+            failed: false,
+            chain: Arc::default(),
+            report: None,
+        };
+        assert_eq!(job(None, false, None).span(), (10, u64::MAX), "it hangs");
+        assert_eq!(job(Some(15), false, None).span(), (10, 15));
+        assert_eq!(job(None, true, Some(12)).span(), (10, 10));
+        assert_eq!(job(Some(15), true, Some(12)).span(), (10, 12));
+        assert_eq!(job(Some(15), true, None).span(), (10, 15));
     }
 }

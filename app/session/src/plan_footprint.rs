@@ -1,7 +1,8 @@
 //! The footprint of a plan: registers that it writes, by block; memory that it uses; register ranges that the user
-//! allowed.
+//! allowed; calls or submissions.
 
 use crate::lookup::find_register_map;
+use replay_engine::channel::ChannelFootprint;
 use replay_engine::plan::Plan;
 use replay_engine::plan::api_body::CallReader;
 use std::collections::BTreeMap;
@@ -18,8 +19,10 @@ pub struct PlanFootprint {
     pub memory: Option<(PhysAddr, PhysAddr)>,
     /// Offsets of unknown registers that the user allowed: start, end (exclusive).
     pub allowed: Vec<(RegOffset, RegOffset)>,
-    /// Footprint of an API trace plan; `None` for a plan of register accesses.
+    /// Footprint of an API trace plan; `None` for the other kinds.
     pub calls: Option<ApiFootprint>,
+    /// Footprint of a plan of submissions to channels; `None` for the other kinds.
+    pub channel: Option<ChannelFootprint>,
 }
 
 /// The operations of an API trace plan, counted.
@@ -100,6 +103,7 @@ impl PlanFootprint {
             memory: (bytes > 0).then(|| (base, base.saturating_add(bytes))),
             allowed: accesses.map_or_else(Vec::new, |a| a.allowed.clone()),
             calls: ApiFootprint::for_plan(plan),
+            channel: plan.channel().map(ChannelFootprint::for_plan),
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Plans of both kinds of recordings: the compiler, the check and the edits of API traces or of register accesses.
+//! Plans of all kinds of recordings: the compiler, the check and the edits of API traces, of submissions to channels, or of
+//! register accesses.
 
 use replay_cuda::ApiOptions;
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{self, ApplyError, CompileError, CompileOptions, Compiled, Edits};
-use replay_engine::verify::{Refusal, Verified, Work, verify_within};
+use replay_engine::verify::{Refusal, Verified, Work, verify_compiled};
+use replay_nvidia::ChannelOptions;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 
@@ -19,6 +21,14 @@ pub fn compile(
     api_options: &ApiOptions,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
+    if device.takes_submissions() {
+        let options = ChannelOptions {
+            outputs: options.outputs.clone(),
+            budgets: options.budgets,
+            rebuild: api_options.rebuild,
+        };
+        return replay_nvidia::compile(recording, edits, device, &options, progress);
+    }
     match recording.api().is_some() || device.takes_api_traces() {
         true => replay_cuda::compile(recording, edits, device, api_options, progress),
         false => replay_engine::compile::compile(recording, edits, device, options, progress),
@@ -32,7 +42,7 @@ pub fn compile(
 pub fn verify(compiled: &Compiled, device: &DeviceInfo, work: &Work<'_>) -> Result<Verified, Refusal> {
     match compiled.plan.api().is_some() || device.takes_api_traces() {
         true => replay_cuda::verify(&compiled.plan, device),
-        false => verify_within(&compiled.plan, &compiled.pages, device, work),
+        false => verify_compiled(compiled, device, work),
     }
 }
 

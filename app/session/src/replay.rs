@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trace_core::RegOffset;
 use trace_core::progress::Progress;
-use trace_core::recording::Recording;
+use trace_core::recording::{Api, Recording};
 
 /// The target that needs no hardware.
 pub const DEFAULT_SIMULATOR: &str = "software:mali-g71";
@@ -145,6 +145,12 @@ impl State {
         self.recorded.api.is_some()
     }
 
+    /// Whether the channels of an NVIDIA GPU can take the recording.
+    #[must_use]
+    pub fn fits_channels(&self) -> bool {
+        self.recorded.fits_channels()
+    }
+
     /// Whether a replay can check effects besides reads: outputs, screen and memory of a device with MMIO regions. An
     /// API trace is compared with its outputs, and the program of a GPU checks none of them.
     #[must_use]
@@ -218,6 +224,13 @@ impl State {
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let target = self.target();
+        if self.recorded.api == Some(Api::Wasm) {
+            return Some(
+                "A run of a WebAssembly program is replayed on the command line: kinescope replay FILE --on cpu, cuda:N or \
+                 interpreter."
+                    .to_owned(),
+            );
+        }
         if self.fit(target) == Fit::Unfit {
             let recorded = self.recorded.describe();
             if self.has_no_target() {
@@ -236,6 +249,10 @@ impl State {
             true => format!("{target}: {missing}. Install the package {PACKAGE}, then look for targets again."),
             false if target.starts_with("cuda:") => format!(
                 "{target}: {missing}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it here."
+            ),
+            false if target.starts_with("nvidia:") => format!(
+                "{target}: {missing}. On a machine with NVIDIA's kernel driver 570, 580 or 595 run kinescope-agent serve --pair, \
+                 and pair with it here."
             ),
             false => format!("{target}: {missing}."),
         })
@@ -412,6 +429,24 @@ pub fn format_summary(outcome: &Outcome) -> String {
     format!("in {} · {}", text::duration(run), format_compared(outcome))
 }
 
+/// Returns why a replay of calls or submissions compared nothing, or `None` if it compared outputs.
+#[must_use]
+pub fn describe_uncompared(outcome: &Outcome) -> Option<String> {
+    let calls = outcome.api()?;
+    let is_compared = outcome.reads.compared > 0 || calls.free_outputs().1 > 0;
+    if is_compared {
+        return None;
+    }
+    if outcome.verdict == Verdict::Failed {
+        return Some("no output was compared".to_owned());
+    }
+    let none = "the recording holds no outputs to compare";
+    Some(match outcome.outputs.len() as u64 {
+        0 => none.to_owned(),
+        read => format!("{none}, {} read back", text::count_noun(read, "output", "outputs")),
+    })
+}
+
 /// Formats what a replay compared: reads, interrupts.
 #[must_use]
 pub fn format_compared(outcome: &Outcome) -> String {
@@ -423,11 +458,13 @@ pub fn format_compared(outcome: &Outcome) -> String {
                 text::count(differ),
                 text::count_noun(all, "output", "outputs")
             ),
-            _ => format!(
-                "{} of {} outputs",
-                text::count(outcome.reads.matched),
-                text::count(outcome.reads.compared)
-            ),
+            _ => describe_uncompared(outcome).unwrap_or_else(|| {
+                format!(
+                    "{} of {} outputs",
+                    text::count(outcome.reads.matched),
+                    text::count(outcome.reads.compared)
+                )
+            }),
         };
         return format!("{outputs} · {launches}");
     }

@@ -26,7 +26,8 @@ pub struct TargetRow {
 
 impl State {
     /// Returns the targets that can be chosen: fitting ones, then possible ones, then the others. For a register
-    /// recording these are simulators, QEMU models and agent devices; for an API trace they are CUDA devices.
+    /// recording these are simulators, QEMU models and agent devices; for an API trace they are CUDA devices. NVIDIA
+    /// GPUs are listed for API traces and driver traces.
     #[must_use]
     pub fn targets(&self) -> Vec<TargetRow> {
         let mut all: Vec<TargetRow> = Vec::new();
@@ -43,7 +44,12 @@ impl State {
         }
         // If a target reports its device, list it only if it accepts this kind of recording.
         let known = self.known_targets.iter().flatten();
-        let takes = |b: &&ReplayTarget| b.info.as_ref().is_none_or(|i| i.takes_api_traces() == calls);
+        let takes = |b: &&ReplayTarget| {
+            b.info.as_ref().is_none_or(|i| match i.takes_submissions() {
+                true => self.fits_channels(),
+                false => i.takes_api_traces() == calls,
+            })
+        };
         for target in known.filter(takes) {
             if all.iter().all(|t| t.name != target.name) {
                 all.push(self.row_of_target(target));

@@ -87,6 +87,13 @@ impl Document {
                     message += &format!("\nNot proved: {u}.");
                 }
             }
+            Some(Ok(v)) if self.is_plan_current() && replay.footprint.channel.is_some() => {
+                message += " The plan is verified: it sends only methods for programs, and every address in its \
+                            submissions is in the memory that it maps.";
+                for u in &v.report().unproved {
+                    message += &format!("\nNot proved: {u}.");
+                }
+            }
             Some(Ok(v)) if self.is_plan_current() => {
                 message += &format!(
                     " The plan is verified after relocation: {} pages of tables, {} leaves, {} job chains. Every \

@@ -4,9 +4,10 @@ use device_mali::{Model, ModelData, SoftwareMali};
 use replay_cuda::{CudaTargets, WorkerProcesses, current_program};
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::targets::{self, Factories, ReplayTarget, TargetName};
-use replay_engine::client::{ClientError, Endpoint, Lease};
+use replay_engine::client::{Client, ClientError, Endpoint, Lease};
 use replay_engine::device::{Containment, DeviceInfo, RegisterFactory};
 use replay_engine::wire::KeyStore;
+use replay_nvidia::{ChannelWorkers, NvidiaTargets};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,24 +28,31 @@ pub fn factories() -> Factories {
         let made: RegisterFactory = Arc::new(move || Ok(Box::new(SoftwareMali::new(model))));
         all.with_gpu(model.data().name, model.data().gpu_id, made)
     });
-    // The whole program shares one instance, so that a prestarted worker process is found.
+    // The whole program shares one instance of each, so that a prestarted worker process is found.
     static WORKERS: OnceLock<Arc<WorkerProcesses>> = OnceLock::new();
-    let workers = WORKERS.get_or_init(|| Arc::new(WorkerProcesses::new(worker_command)));
+    let workers = WORKERS.get_or_init(|| Arc::new(WorkerProcesses::new(|| worker_command(PLAY_CALLS))));
+    static CHANNEL_WORKERS: OnceLock<Arc<ChannelWorkers>> = OnceLock::new();
+    let channel_workers =
+        CHANNEL_WORKERS.get_or_init(|| Arc::new(ChannelWorkers::new(|| worker_command(PLAY_CHANNEL))));
     all.with_cuda(Arc::new(CudaTargets::new(Arc::clone(workers))))
+        .with_nvidia(Arc::new(NvidiaTargets::new(Arc::clone(channel_workers))))
 }
 
 /// The command word that starts this program as the worker process for CUDA devices.
 pub const PLAY_CALLS: &str = "play-calls";
+/// The command word that starts this program as the worker process for channels of NVIDIA GPUs.
+pub const PLAY_CHANNEL: &str = "play-channel";
 /// The environment variable that names another worker program. It is for an executable that is not this program, for
 /// example a test.
 pub const WORKER_VARIABLE: &str = "KINESCOPE_CALLS_PLAYER";
 
-/// Returns the command of the CUDA worker process: this program with [`PLAY_CALLS`].
-fn worker_command() -> Command {
+/// Returns the command of a worker process: this program with a command word.
+#[must_use]
+pub fn worker_command(word: &str) -> Command {
     let named = std::env::var_os(WORKER_VARIABLE).filter(|v| !v.is_empty());
     let program = named.map_or_else(current_program, PathBuf::from);
     let mut command = Command::new(program);
-    command.arg(PLAY_CALLS);
+    command.arg(word);
     command
 }
 
@@ -124,8 +132,17 @@ impl Targets {
             TargetName::Software(model) => self.factories.open(&model),
             TargetName::Qemu(device) => self.factories.open_qemu(&device),
             TargetName::Cuda(number) => self.factories.open_cuda(number),
+            TargetName::Nvidia(number) => self.factories.open_nvidia(number),
             _ => targets::open(name, &self.factories, &self.keys()?),
         }
+    }
+
+    /// Connects to the agent in a target name. Returns the connection and the name of the device, which is not leased.
+    ///
+    /// # Errors
+    /// Returns an error if the name names no agent, or the agent cannot be reached.
+    pub fn connect(&self, name: &str) -> Result<(Client, String), ClientError> {
+        targets::connect(name, &self.keys()?)
     }
 
     /// Starts slow initialization now, because a replay on this target will be requested soon.
@@ -252,7 +269,7 @@ impl Targets {
 }
 
 /// The forms of target names, for messages.
-const TARGET_FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
+const TARGET_FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, nvidia:N, agent:NAME/DEVICE, \
                             agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE";
 
 /// Describes why a target cannot be opened. Suggests the intended target if the name is mistyped.

@@ -34,10 +34,14 @@ impl Document {
         }
     }
 
-    /// Returns the duration of a job: `no end` if it never completed, [`NO_TIMES`] if the recording has no times.
+    /// Returns the duration of a job: `no end` if it never completed, `end unknown` if the recording does not show ends, [`NO_TIMES`] if the recording has no times.
     #[must_use]
     pub fn format_duration(&self, job: &JobFact) -> String {
         match job.duration_ns {
+            None if job.is_end_unknown => match job.done {
+                Some(event) => format!("complete before event {}", text::count(event)),
+                None => "end unknown".to_owned(),
+            },
             None if job.done.is_some() => NO_TIMES.to_owned(),
             None => "no end".to_owned(),
             Some(ns) if self.has_times() => text::duration(ns),

@@ -10,10 +10,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use trace_core::memory::{MAX_SAMPLE_BYTES, likely_element};
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
+use trace_core::recording::{Buffer, BufferRole, CopyKind, CopyRow, ElementType, Recording, SavedMemoryRow};
+use wasm_recording::{CopyStream, WasmRun, is_wasm_run};
 
-/// Returns copies and initial memory as buffers: each input once, and each output. The list is empty if the recording
-/// is not an API trace. Element types are not recorded, so the elements are bytes.
+/// Returns copies and initial memory as buffers: each input once, and each output; of a driver trace, the inputs: memory
+/// that was saved for copies. The list is empty for other recordings. Element types are not recorded, so the elements
+/// are bytes.
 #[must_use]
 pub fn buffers(recording: &Recording) -> Vec<Buffer> {
     let all = carried(recording, &Progress::new()).unwrap_or_default();
@@ -27,11 +29,13 @@ pub fn buffers(recording: &Recording) -> Vec<Buffer> {
 /// # Errors
 /// [`Cancelled`] if the operation was cancelled.
 pub fn index_buffers(recording: &Recording, progress: &Progress) -> Result<BufferIndex, Cancelled> {
-    if recording.api().is_none() {
+    if recording.api().is_none() && recording.driver_trace().is_none() {
         return Ok(BufferIndex::from_recording(recording));
     }
     let mut all = carried(recording, progress)?;
-    for (b, c) in &mut all {
+    // The streams of programs are texts or bytes of any form.
+    let has_elements = !is_wasm_run(recording);
+    for (b, c) in all.iter_mut().filter(|_| has_elements) {
         progress.check()?;
         let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(MAX_SAMPLE_BYTES)];
         if b.bytes.is_multiple_of(4) && recording.read_copy_content(&c.row, 0, &mut begin) {
@@ -83,8 +87,82 @@ impl RecordedContents for BuffersOnDemand<'_> {
     }
 }
 
+/// Returns memory of a driver trace that was saved for copies, as copies to the device.
+fn saved_inputs(recording: &Recording) -> Vec<(Buffer, BufferOrigin)> {
+    let inputs = replay_nvidia::list_saved_inputs(recording).into_iter().enumerate();
+    let one = |(number, (event, saved)): (usize, (u64, SavedMemoryRow))| {
+        let buffer = Buffer {
+            name: format!("in{number}"),
+            role: BufferRole::Input,
+            address_space: 0,
+            va: saved.va,
+            bytes: saved.bytes,
+            element: ElementType::U8,
+        };
+        let row = CopyRow {
+            to: saved.va.get(),
+            bytes: saved.bytes,
+            rows: 1,
+            pages_at: saved.pages_at,
+            kind: CopyKind::HostToDevice as u32,
+            ..CopyRow::default()
+        };
+        let origin = BufferOrigin {
+            kind: OriginKind::Input,
+            row,
+            event,
+            times: 1,
+        };
+        (buffer, origin)
+    };
+    inputs.map(one).collect()
+}
+
+/// Returns the inputs and outputs of the copies of a WebAssembly run. The list is empty if the recording is cut or
+/// damaged.
+fn streams_of_copies(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, BufferOrigin)>, Cancelled> {
+    let Ok(run) = WasmRun::from_recording(recording, progress) else {
+        progress.check()?;
+        return Ok(Vec::new());
+    };
+    let mut all = Vec::new();
+    for (number, copy) in run.copies().iter().enumerate() {
+        for stream in CopyStream::ALL {
+            let Some((event, row)) = run.stream_row(number, stream) else {
+                continue;
+            };
+            let (role, kind) = match stream {
+                CopyStream::Input => (BufferRole::Input, OriginKind::Input),
+                CopyStream::Output | CopyStream::Error => (BufferRole::Output, OriginKind::Output),
+            };
+            let buffer = Buffer {
+                name: stream.buffer_name(&copy.name),
+                role,
+                address_space: 0,
+                va: row.device(),
+                bytes: row.bytes,
+                element: ElementType::U8,
+            };
+            let origin = BufferOrigin {
+                kind,
+                row,
+                event,
+                times: 1,
+            };
+            all.push((buffer, origin));
+        }
+    }
+    Ok(all)
+}
+
 /// Returns the contents of copies and initial memory, each with the first copy that carries it.
 fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, BufferOrigin)>, Cancelled> {
+    if recording.api().is_none() {
+        return Ok(saved_inputs(recording));
+    }
+    if is_wasm_run(recording) {
+        return streams_of_copies(recording, progress);
+    }
     let script = match Script::read(recording, progress) {
         Ok(script) => script,
         Err(_) => {
@@ -221,6 +299,48 @@ pub fn parse_typing(text: &str) -> Result<BufferTyping, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wasm_recording::{ALL_ENDED, RunToRecord, Target, to_recording};
+    use wasm_run::{Input, ProgramRun, RunEnd, RunOptions};
+
+    #[test]
+    fn streams_of_a_webassembly_run_are_buffers() {
+        let input = |name: &str, bytes: &[u8]| Input {
+            name: name.into(),
+            bytes: bytes.to_vec(),
+            more_requests: Vec::new(),
+        };
+        let run = |output: &[u8], error: &[u8]| ProgramRun {
+            end: RunEnd::Exit(0),
+            standard_output: output.to_vec(),
+            standard_error: error.to_vec(),
+            calls: Vec::new(),
+            lost_calls: 0,
+        };
+        let run = RunToRecord {
+            program: b"\0asm\x01\0\0\0",
+            program_name: "a.wasm",
+            options: &RunOptions::default(),
+            target: Target::default(),
+            inputs: &[input("a", b"first"), input("b", b"")],
+            runs: &[run(b"one", b""), run(b"two", b"three")],
+            unfinished: &ALL_ENDED,
+            launches: &[],
+            profile: &[],
+            tool: "",
+            when: "",
+            source: "wasm-run",
+            edits: Vec::new(),
+        };
+        let recording = Arc::new(to_recording(&run, &Progress::new()).unwrap());
+        let demand = BuffersOnDemand::new(&recording);
+        let buffers = demand.get();
+        let names: Vec<&str> = buffers.list().iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["a", "a.stdout", "b.stdout", "b.stderr"]);
+        let mut bytes = [0; 5];
+        assert_eq!(buffers.read("b.stderr", 0, &mut bytes), 0);
+        assert_eq!(&bytes, b"three");
+        assert!(buffers.is_editable("a") && !buffers.is_editable("a.stdout"));
+    }
 
     #[test]
     fn buffer_types_are_parsed_or_refused() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use trace_core::api_trace::ApiTrace;
 use trace_core::finding::Finding;
 use trace_core::registers::Accesses;
-use trace_core::xref::{ChainDescriptor, TableLocation, XrefData, XrefJob};
+use trace_core::xref::{CallJoin, ChainDescriptor, TableLocation, XrefData, XrefJob};
 use trace_core::{GpuVa, RegOffset};
 
 impl XrefJob for JobFact {
@@ -76,5 +76,9 @@ impl XrefData for DerivedData {
 
     fn api_trace(&self) -> Option<&ApiTrace> {
         self.api_trace.as_deref()
+    }
+
+    fn call_join(&self) -> Option<CallJoin<'_>> {
+        self.driver.as_deref()?.call_join()
     }
 }

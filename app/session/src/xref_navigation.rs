@@ -1,7 +1,7 @@
 //! Navigation between the references of the selection: every event that read or wrote it.
 
 use crate::xref_trail::AccessFilter;
-use crate::{Document, api_trace, xref_text};
+use crate::{Document, api_trace, text, xref_text};
 use kinescope_files::scene::Selection;
 use trace_core::recording::{Buffer, Recording};
 use trace_core::registers::RegisterAccess;
@@ -34,7 +34,12 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
         ReferenceItem::HostWrite { .. }
         | ReferenceItem::Call(_)
         | ReferenceItem::Launch { .. }
-        | ReferenceItem::DeviceBuffer(_) => Selection::Event,
+        | ReferenceItem::DeviceBuffer(_)
+        | ReferenceItem::Submitted { .. }
+        | ReferenceItem::CallSubmission { .. }
+        | ReferenceItem::SubmissionCall { .. }
+        | ReferenceItem::DriverBuffer { .. }
+        | ReferenceItem::SavedMemory { .. } => Selection::Event,
         ReferenceItem::Snapshot(_)
         | ReferenceItem::EntryWrite { .. }
         | ReferenceItem::FirstEntry(_)
@@ -45,13 +50,14 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
             XrefTarget::Entry { space, va, level } => Selection::Entry { space, va, level },
             XrefTarget::Framebuffer { space, offset, bytes } => Selection::Framebuffer { space, offset, bytes },
             XrefTarget::Register { register, .. } => Selection::Register(register),
-            XrefTarget::Physical { .. } => Selection::Event,
+            XrefTarget::Physical { .. } | XrefTarget::Event { .. } => Selection::Event,
         },
     }
 }
 
 impl Document {
-    /// Returns the target: the selected bytes or page table entry, or the current register.
+    /// Returns the target: the selected bytes or page table entry, the current register, or the current event if it is a call
+    /// with submissions or a submission of a call.
     #[must_use]
     pub fn xref_target(&self) -> Option<XrefTarget> {
         match *self.selection() {
@@ -72,11 +78,47 @@ impl Document {
             }
             Selection::Entry { space, va, level } => Some(XrefTarget::Entry { space, va, level }),
             Selection::Framebuffer { space, offset, bytes } => Some(XrefTarget::Framebuffer { space, offset, bytes }),
-            _ => self.current_register().map(|r| XrefTarget::Register {
-                register: r,
-                bits: None,
-            }),
+            _ => match self.current_register() {
+                Some(register) => Some(XrefTarget::Register { register, bits: None }),
+                None => self.joined_event().map(|event| XrefTarget::Event { event }),
+            },
         }
+    }
+
+    /// Returns the current event if it is a call with submissions, or a submission of a call.
+    fn joined_event(&self) -> Option<u64> {
+        let event = self.current_event();
+        (self.call_of_event().is_some() || self.submission_of_event().is_some()).then_some(event)
+    }
+
+    /// Returns the event of the call that made the submission of the current event: a launch of a graph, if only one is in
+    /// the submission.
+    #[must_use]
+    pub fn call_of_event(&self) -> Option<u64> {
+        let data = self.derived.driver.as_ref()?;
+        let submission = data.submission_of(self.current_event())?;
+        let call = data.call_of(submission)?;
+        match data.kernels.launches_of(submission.index)[..] {
+            [(_, launch)] => Some(launch),
+            _ => Some(call),
+        }
+    }
+
+    /// Returns the number of the submission that the call at the current event made: the one that starts its launch, or else
+    /// the first one.
+    #[must_use]
+    pub fn submission_number_of_event(&self) -> Option<u32> {
+        let (data, event) = (self.derived.driver.as_ref()?, self.current_event());
+        let launched = data.kernels.find_launch(event).map(|(number, _)| number);
+        launched.or_else(|| data.submissions_of(event).next().map(|s| s.index))
+    }
+
+    /// Returns the event of the submission of [`Self::submission_number_of_event`].
+    #[must_use]
+    pub fn submission_of_event(&self) -> Option<u64> {
+        let number = self.submission_number_of_event()?;
+        let all = self.derived.driver.as_ref()?.trace.submissions();
+        all.get(number as usize).map(|s| s.event)
     }
 
     /// Returns the display name of the target: a register, a location in a buffer, or an address.
@@ -102,12 +144,23 @@ impl Document {
                 }
             }
             XrefTarget::Physical { at, bytes } => to(at.get(), bytes),
+            XrefTarget::Event { event } => self.name_joined_event(event),
             XrefTarget::Entry { va, level, .. } => format!("L{level} {va}"),
             XrefTarget::Framebuffer { space, offset, bytes } => {
                 let name = self.recording.metadata.spaces.get(usize::from(space)).map(|s| &*s.name);
                 format!("{} + {}", name.unwrap_or("framebuffer"), to(offset, bytes))
             }
         })
+    }
+
+    /// Names a call or a submission: `submission 12`, `scale`, `cuGraphLaunch`.
+    fn name_joined_event(&self, event: u64) -> String {
+        let submission = self.derived.driver.as_ref().and_then(|d| d.submission_of(event));
+        match (submission, &self.derived.api_trace) {
+            (Some(s), _) => format!("submission {}", s.index),
+            (None, Some(a)) => api_trace::name_call(a, &self.recording, event),
+            (None, None) => format!("event {}", text::count(event)),
+        }
     }
 
     /// Describes a reference of a target.

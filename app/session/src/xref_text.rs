@@ -5,11 +5,11 @@ use crate::derived_data::DerivedData;
 use crate::page_table_marks::{describe_entry, describe_entry_kind};
 use crate::text;
 use trace_core::GpuVa;
-use trace_core::recording::{Access, BufferRole, MmuFormat, Recording};
+use trace_core::recording::{Access, BufferRole, MmuFormat, ObjectAction, Recording, SaveReason};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::xref::{
     AddressMatch, CallReference, ContentChange, EntryReason, EntryValue, EntryWriter, JobPart, LaunchReference,
-    PageUse, Reference, ReferenceItem, TableCommand, XrefData, XrefTarget, find_page_uses,
+    PageUse, Reference, ReferenceItem, SubmittedPart, TableCommand, XrefData, XrefTarget, find_page_uses,
 };
 
 /// Returns the name of the kind of item: `register`, `job`, `CPU write`, `page table`.
@@ -18,6 +18,7 @@ pub fn item_label(item: &ReferenceItem) -> &'static str {
     match item {
         ReferenceItem::HostWrite { .. } | ReferenceItem::EntryWrite { .. } => "CPU write",
         ReferenceItem::WalkStep { .. } | ReferenceItem::Mapping { .. } | ReferenceItem::PageTable(_) => "page table",
+        ReferenceItem::SavedMemory { .. } => "saved memory",
         item => item.name(),
     }
 }
@@ -129,7 +130,65 @@ pub fn describe(recording: &Recording, data: &impl XrefData, target: XrefTarget,
             let buffers = data.api_trace().map(|a| a.buffers());
             buffers.map_or_else(String::new, |b| b.format_location(location))
         }
+        ReferenceItem::Submitted { submission, word, part } => describe_submitted(submission, word, part),
+        ReferenceItem::CallSubmission { submission, word } => match word {
+            Some(word) => format!("submission {submission}, word {word}: this launch"),
+            None => format!("submission {submission}"),
+        },
+        ReferenceItem::SubmissionCall { submission, word } => {
+            let api_trace = data.api_trace().zip(reference.event);
+            let call = api_trace.map_or_else(String::new, |(a, event)| describe_call(a, recording, event));
+            match word {
+                Some(word) => format!("{call} · submission {submission}, word {word}"),
+                None => call,
+            }
+        }
+        ReferenceItem::DriverBuffer {
+            action,
+            object,
+            handle,
+            va,
+            bytes,
+            offset,
+        } => {
+            let name = handle.map_or_else(|| format!("#{object}"), |h| format!("{h:#x}"));
+            let verb = match action {
+                ObjectAction::Create => "created",
+                ObjectAction::Free => "freed",
+                ObjectAction::Map => "mapped",
+                ObjectAction::Unmap => "unmapped",
+            };
+            format!("buffer {name} {verb}, {bytes} bytes at {va}; the target is at offset {offset:#x}")
+        }
+        ReferenceItem::SavedMemory { va, bytes, reason } => {
+            let reason = reason.map_or("memory", SaveReason::name);
+            format!("{reason}, {bytes} bytes at {va}")
+        }
     }
+}
+
+/// Describes the part of a submission that refers to a target: `submission 3, word 12: copy of 64 bytes from … to …`.
+fn describe_submitted(submission: u32, word: u32, part: SubmittedPart) -> String {
+    let what = match part {
+        SubmittedPart::Commands { va, bytes } => {
+            return format!("submission {submission}: {bytes} bytes of commands at {va}");
+        }
+        SubmittedPart::CopySource { from, to, bytes } | SubmittedPart::CopyDestination { from, to, bytes } => {
+            format!("copy of {bytes} bytes from {from} to {to}")
+        }
+        SubmittedPart::Fill { to, bytes } => format!("fill of {bytes} bytes at {to}"),
+        SubmittedPart::Upload { to, bytes } => format!("upload of {bytes} bytes to {to}"),
+        SubmittedPart::Release { va, payload } => format!("release of the semaphore at {va}, {payload:#x}"),
+        SubmittedPart::Acquire { va, payload } => format!("wait for the semaphore at {va}, {payload:#x}"),
+        SubmittedPart::Program(va) => format!("launch of the program at {va}"),
+        SubmittedPart::Descriptor(va) => format!("launch descriptor at {va}"),
+        SubmittedPart::ConstantBank { index, va } => format!("launch with constant bank {index} at {va}"),
+        SubmittedPart::Parameter { offset, pointer } => {
+            format!("launch with parameter +{offset:#x}, pointer {pointer}")
+        }
+        SubmittedPart::Method { class, name, va, .. } => format!("{name} of class {class:04x}, address {va}"),
+    };
+    format!("submission {submission}, word {word}: {what}")
 }
 
 /// Describes an access to a register: `JS1_COMMAND_NEXT set to 0x1, start`.

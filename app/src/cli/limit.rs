@@ -7,7 +7,7 @@ use trace_core::progress::MAX_UNPACKED_BYTES;
 /// Name of the argument.
 const LIMIT: &str = "limit";
 /// Verbs without a recording argument, or without a packed one.
-const VERBS_WITHOUT_LIMIT: [&str; 10] = [
+const VERBS_WITHOUT_LIMIT: [&str; 11] = [
     "agents",
     "completions",
     "doctor",
@@ -18,6 +18,7 @@ const VERBS_WITHOUT_LIMIT: [&str; 10] = [
     "regmaps",
     "targets",
     "verify",
+    "wasm",
 ];
 
 /// Limit of this process; 0 if none was set.
@@ -50,7 +51,7 @@ pub fn max_unpacked_bytes() -> u64 {
 }
 
 /// Parses a number of bytes, with a unit of 1024 (`8GiB`, `8G`) or 1000 (`8GB`), or without.
-fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a number of bytes above 0 (expected 8GiB, 500MB or 1000000)");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;

@@ -4,6 +4,8 @@ use super::failure::complain;
 use super::outputs::CommandFiles;
 use super::plan_file;
 use super::source::{Source, SourceRecording};
+use super::wasm_recordings;
+use super::wasm_target::{WasmTarget, parse_target};
 use super::{Failure, progress_line};
 use clap::{Args, ValueEnum};
 use kinescope_files::buffers;
@@ -21,6 +23,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trace_core::RegOffset;
 use trace_core::ranges;
+use wasm_recording::{RUN_SECTION, WasmRecordingError, is_wasm_run, is_whole_run};
 
 /// The key store of this program.
 #[derive(Args, Clone, Debug)]
@@ -65,6 +68,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Returns the inputs with the files of their contents.
+    pub fn from_files(inputs: Vec<(String, PathBuf)>) -> Self {
+        Self { inputs }
+    }
+
     /// Adds the input files to others.
     pub fn add_to_files(&self, others: CommandFiles) -> CommandFiles {
         let add =
@@ -130,8 +138,9 @@ pub enum PaceArgument {
 pub struct ReplayArguments {
     #[command(flatten)]
     source: Source,
-    /// Target: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
-    /// agent:///PATH.sock/DEVICE; the verb `targets` lists the available ones
+    /// Target: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, nvidia:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
+    /// agent:///PATH.sock/DEVICE; for WebAssembly runs cpu, cuda:N, interpreter, and those of agents; the verb `targets` lists the available
+    /// ones
     #[arg(long, value_name = "TARGET")]
     on: Option<String>,
     #[command(flatten)]
@@ -166,6 +175,10 @@ pub struct ReplayArguments {
     /// For API traces: wait for the device after each launch, and keep only the first error
     #[arg(long, conflicts_with = "graph")]
     step: bool,
+    /// On nvidia:N: build each launch of an API trace anew from its code and arguments, even if the recording holds what
+    /// the driver submitted
+    #[arg(long)]
+    rebuild: bool,
     #[command(flatten)]
     keys: Keys,
 }
@@ -217,7 +230,52 @@ pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
+/// Refuses options that the user gave, and that do not apply to WebAssembly runs.
+///
+/// # Errors
+/// When one of the options was given.
+pub fn reject_options_of_runs(options: &[(&str, bool)]) -> Result<(), Failure> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(Failure::usage(format!("{name} does not apply to WebAssembly runs"))),
+        None => Ok(()),
+    }
+}
+
 impl ReplayArguments {
+    /// Opens the recording and the target of a WebAssembly run, or returns `None` if the file is another one.
+    ///
+    /// # Errors
+    /// When the recording is damaged, no target is given, or an option does not apply to runs.
+    pub fn open_run(&self) -> Result<Option<(SourceRecording, WasmTarget)>, Failure> {
+        if !wasm_recordings::is_recorded_run(self.file()) {
+            return Ok(None);
+        }
+        let Some(on) = &self.on else {
+            let message =
+                "no target was given; `--on cpu` fits this recording, and `cuda:N`, `interpreter` and those of agents";
+            return Err(Failure::file(self.file(), message));
+        };
+        let target = parse_target(on)?;
+        let unfit = [
+            ("--allow", !self.allow.is_empty()),
+            ("--expect-screen", self.expect_screen.is_some()),
+            ("--expect", !self.expect.is_empty()),
+            ("--time-limit", self.time_limit.is_some()),
+            ("--graph", self.graph),
+            ("--no-restore", self.no_restore),
+            ("--memory", self.memory),
+            ("--step", self.step),
+            ("--rebuild", self.rebuild),
+        ];
+        reject_options_of_runs(&unfit)?;
+        Ok(Some((self.source.open_undamaged()?, target)))
+    }
+
+    /// Returns the inputs that the user replaces: their names and the files of their contents.
+    pub fn replaced_inputs(&self) -> &[(String, PathBuf)] {
+        &self.inputs.inputs
+    }
+
     /// Opens the recording and the target, and compiles the plan for `request`, which these arguments complete.
     pub fn prepare(&self, request: ReplayRequest) -> Result<OpenedReplay, Failure> {
         factories().prestart_worker(self.target_name());
@@ -241,6 +299,7 @@ impl ReplayArguments {
                 step: self.step,
                 no_restore: self.no_restore,
                 memory: self.memory,
+                rebuild: self.rebuild,
             },
             allowed: self.allow.clone(),
             ..request
@@ -249,11 +308,20 @@ impl ReplayArguments {
             return self.prepare_plan(&whole, request);
         }
         let opened = self.source.open_undamaged()?;
+        if is_whole_run(&opened.recording) {
+            let message = "a run of a WebAssembly program has no plan; `kinescope replay --on cpu` runs it again";
+            return Err(Failure::file(self.file(), message));
+        }
+        if is_wasm_run(&opened.recording) {
+            return Err(Failure::file(self.file(), WasmRecordingError::Missing(RUN_SECTION)));
+        }
         request.edits = self.inputs.edits(&opened)?;
         if let Some(file) = &self.expect_screen {
             request.expected_screen = Some(expected::read_screen(file)?);
         }
-        for name in self.requested_outputs(&request) {
+        // Only the compiler knows the outputs of a driver trace: they are among what its push buffers copy.
+        let are_outputs_known = opened.recording.api().is_some() || opened.recording.driver_trace().is_none();
+        for name in self.requested_outputs(&request).filter(|_| are_outputs_known) {
             opened.buffer(name)?;
         }
         request.expected = expected::read_outputs(&self.expect)?;

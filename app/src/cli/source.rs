@@ -145,12 +145,13 @@ impl SourceRecording {
         all.iter().find(|f| f.kind == FindingKind::TruncatedSection)
     }
 
-    /// Returns the contents of copies in an API trace as buffers, with the names that replays give them.
+    /// Returns the contents of copies in an API trace or a driver trace as buffers, with the names that replays give them.
     #[must_use]
     pub fn api_buffers(&self) -> &[Buffer] {
-        self.called.get_or_init(|| match self.recording.api() {
-            Some(_) => transfers::buffers(&self.recording),
-            None => Vec::new(),
+        let has_copies = self.recording.api().is_some() || self.recording.driver_trace().is_some();
+        self.called.get_or_init(|| match has_copies {
+            true => transfers::buffers(&self.recording),
+            false => Vec::new(),
         })
     }
 

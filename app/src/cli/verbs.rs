@@ -39,6 +39,7 @@ mod targets;
 mod trim;
 mod tune;
 mod verify;
+mod wasm;
 
 use super::verb::Verb;
 use super::{limit, window_arguments};
@@ -113,6 +114,7 @@ pub const VERBS: &[Verb] = &[
     plan::VERB,
     replay::VERB,
     tune::VERB,
+    wasm::VERB,
     record::VERB,
     pair::VERB,
     agents::VERB,
@@ -133,6 +135,10 @@ const VERB_GROUPS: &[VerbGroup] = &[
     VerbGroup {
         heading: "Replay and tune",
         first: "targets",
+    },
+    VerbGroup {
+        heading: "Run WebAssembly programs",
+        first: "wasm",
     },
     VerbGroup {
         heading: "Record",

@@ -2,6 +2,7 @@
 
 use super::{with_document, with_panel_context};
 use crate::panels::views::PanelContext;
+use crate::panels::wasm;
 use crate::window::{App, layout};
 use egui::Context;
 use kinescope_files::scene::Selection;
@@ -62,6 +63,12 @@ pub fn previous_job(app: &mut App, _: &Context) {
 
 pub fn next_launch(app: &mut App, _: &Context) {
     with_document(app, |d| d.go_launch(true));
+}
+
+/// Shows the panel, and goes to the line of the next trap.
+pub fn next_trap(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "wasm");
+    with_panel_context(app, |d| wasm::go_next_trap(d.doc, &mut d.views.wasm));
 }
 
 pub fn previous_launch(app: &mut App, _: &Context) {
@@ -129,6 +136,22 @@ pub fn last_writer(app: &mut App, _: &Context) {
 
 pub fn next_reader(app: &mut App, _: &Context) {
     go_to_xref(app, true, AccessFilter::Reads);
+}
+
+pub fn submission_of_call(app: &mut App, _: &Context) {
+    with_document(app, |d| {
+        if let Some(event) = d.submission_of_event() {
+            d.go(event);
+        }
+    });
+}
+
+pub fn call_of_submission(app: &mut App, _: &Context) {
+    with_document(app, |d| {
+        if let Some(event) = d.call_of_event() {
+            d.go(event);
+        }
+    });
 }
 
 /// Selects the page-table entry that maps the selection, then the one above it, and shows the walk.

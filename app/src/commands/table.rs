@@ -74,6 +74,8 @@ table! {
     "previous-job",     "Previous job",                        Go,     key(K),              has_jobs,           go::previous_job;
     "next-launch",      "Next launch",                         Go,     key(L),              has_launches,       go::next_launch;
     "previous-launch",  "Previous launch",                     Go,     shift(L),            has_launches,       go::previous_launch;
+    "go-submission",    "Submission of this call",             Go,     key(Y),              has_submission_of_call, go::submission_of_call;
+    "go-call",          "Call of this submission",             Go,     shift(Y),            has_call_of_submission, go::call_of_submission;
     "filter-launches",  "Find launches by name…",              Go,     ctrl(L),             has_launches,       go::filter_launches;
     "next-touch",       "Next reference to the selection",     Go,     key(CloseBracket),   has_next_xref,     go::next_xref;
     "previous-touch",   "Previous reference to the selection", Go,     key(OpenBracket), has_previous_xref, go::previous_xref;
@@ -84,6 +86,7 @@ table! {
     "previous-write",   "Previous write of this register",     Go,     None,                has_previous_write, go::previous_write;
     "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
     "next-problem",     "Next finding",                        Go,     key(F8),             has_findings,       go::next_finding;
+    "next-trap",        "Next trapped copy",                   Go,     alt(F8),             has_wasm_run,       go::next_trap;
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
     "next-difference",  "Next difference",                     Go,     key(F3),            has_comparison,     compare::next;
     "previous-difference", "Previous difference",              Go,     shift(F3),          has_comparison,     compare::previous;
@@ -140,6 +143,10 @@ table! {
     "show-events",      "Events",                              Panels, ctrl(Num1),          has_recording,            view::show_events;
     "show-launches",    "Launches",                            Panels, alt(L),              has_recording,            view::show_launches;
     "show-kernel",      "Kernel",                              Panels, alt(K),              has_recording,            view::show_kernel;
+    "show-wasm",        "WebAssembly",                         Panels, alt(W),              has_recording,            view::show_wasm;
+    "show-objects",     "Objects",                             Panels, alt(O),              has_recording,            view::show_objects;
+    "show-address-space", "Address space",                     Panels, alt(A),              has_recording,            view::show_address_space;
+    "show-push-buffer", "Push buffer",                         Panels, alt(P),              has_recording,            view::show_push_buffer;
     "show-register",    "Register",                            Panels, ctrl(Num2),          has_recording,            view::show_register;
     "show-plots",       "Plots",                               Panels, ctrl_shift(P),       has_recording,            view::show_plots;
     "show-memory",      "Memory",                              Panels, ctrl(Num3),          has_recording,            view::show_memory;

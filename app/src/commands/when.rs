@@ -59,6 +59,11 @@ pub fn has_launches(app: &App) -> bool {
     doc(app).is_some_and(|d| d.derived.api_trace.as_ref().is_some_and(|c| !c.launches().is_empty()))
 }
 
+/// Returns whether the recording is that of a WebAssembly run.
+pub fn has_wasm_run(app: &App) -> bool {
+    doc(app).is_some_and(|d| kinescope_session::wasm_run::is_wasm_run(&d.recording))
+}
+
 /// Returns whether a target can trace what launches changed: there are launches, a target can trace them, and no trace
 /// is running.
 pub fn can_trace_memory(app: &App) -> bool {
@@ -104,6 +109,16 @@ pub fn has_register(app: &App) -> bool {
 /// Returns whether the selection can be named: a register, a buffer, or bytes of memory.
 pub fn can_name(app: &App) -> bool {
     app.name_sheet.is_none() && app.can_name_selection()
+}
+
+/// Returns whether the current event is a call that made a submission.
+pub fn has_submission_of_call(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.submission_of_event().is_some())
+}
+
+/// Returns whether the current event is a submission, or its doorbell, that a call made.
+pub fn has_call_of_submission(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.call_of_event().is_some())
 }
 
 pub fn has_next_xref(app: &App) -> bool {

@@ -4,11 +4,12 @@ use super::api_trace::{kernel, launches};
 use super::common::actions::PanelAction;
 use super::common::locations::current_job;
 use super::contents::{memory, screen};
+use super::driver_trace::{address_space, objects, push_buffer};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, findings, notebook, plots, timeline};
 use super::runs::{inputs, replay, tune};
 use super::views::PanelContext;
-use super::{compare, log};
+use super::{compare, log, wasm};
 use crate::theme::{icons, palette, widgets};
 use egui::{RichText, Ui};
 
@@ -68,6 +69,26 @@ pub static PANELS: &[Panel] = &[
         id: "kernel",
         title: "Kernel",
         ui: |d, ui| kernel::ui(d.doc, &mut d.views.kernel, d.actions, ui),
+    },
+    Panel {
+        id: "wasm",
+        title: "WebAssembly",
+        ui: |d, ui| wasm::ui(d.doc, &mut d.views.wasm, d.actions, ui),
+    },
+    Panel {
+        id: "objects",
+        title: "Objects",
+        ui: |d, ui| objects::ui(d.doc, &mut d.views.objects, d.actions, ui),
+    },
+    Panel {
+        id: "address-space",
+        title: "Address space",
+        ui: |d, ui| address_space::ui(d.doc, &mut d.views.address_space, d.actions, ui),
+    },
+    Panel {
+        id: "push-buffer",
+        title: "Push buffer",
+        ui: |d, ui| push_buffer::ui(d.doc, &mut d.views.push_buffer, d.actions, ui),
     },
     Panel {
         id: "register",
@@ -199,6 +220,8 @@ pub fn apply_action(context: &mut PanelContext<'_>, action: &PanelAction) {
             views.shader.thread.choose(workgroup, thread, step);
         }
         PanelAction::Kernel(function) => views.kernel.show_function(doc, function),
+        PanelAction::DriverObject(object) => views.objects.show_object(object),
+        PanelAction::ObjectAddresses(object) => views.address_space.show_object(object),
         PanelAction::BeforeAfter => views.memory.device.side = memory::Side::Both,
         PanelAction::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
     }

@@ -4,9 +4,11 @@ use super::api_trace::{kernel, launches};
 use super::common::actions::{PanelStates, UiActions};
 use super::compare;
 use super::contents::{memory, screen};
+use super::driver_trace::{address_space, objects, push_buffer};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, notebook, plots, timeline};
 use super::runs::{inputs, tune};
+use super::wasm;
 use kinescope_session::Document;
 use std::any::{Any, TypeId};
 
@@ -45,6 +47,12 @@ pub struct Views {
     pub launches: launches::View,
     /// State of the Kernel panel.
     pub kernel: kernel::View,
+    /// State of the Objects panel.
+    pub objects: objects::View,
+    /// State of the Address space panel.
+    pub address_space: address_space::View,
+    /// State of the Push buffer panel.
+    pub push_buffer: push_buffer::View,
     /// State of the Shader panel.
     pub shader: shader::View,
     /// State of the Inputs panel.
@@ -53,6 +61,8 @@ pub struct Views {
     pub screen: screen::View,
     /// State of the Tune panel.
     pub tune: tune::View,
+    /// State of the WebAssembly panel.
+    pub wasm: wasm::View,
 }
 
 impl PanelStates for Views {
@@ -70,14 +80,35 @@ impl PanelStates for Views {
             jobs,
             launches,
             kernel,
+            objects,
+            address_space,
+            push_buffer,
             shader,
             inputs,
             screen,
             tune,
+            wasm,
         } = self;
-        let states: [&mut dyn Any; 15] = [
-            timeline, events, registers, memory, notebook, plots, tables, compare, jobs, launches, kernel, shader,
-            inputs, screen, tune,
+        let states: [&mut dyn Any; 19] = [
+            timeline,
+            events,
+            registers,
+            memory,
+            notebook,
+            plots,
+            tables,
+            compare,
+            jobs,
+            launches,
+            kernel,
+            objects,
+            address_space,
+            push_buffer,
+            shader,
+            inputs,
+            screen,
+            tune,
+            wasm,
         ];
         states.into_iter().find(|state| (**state).type_id() == of)
     }

@@ -14,6 +14,7 @@ use kinescope_files::workspace::{self, CursorEvents, ReplayOptions, Side, VERSIO
 use kinescope_session::Document;
 use kinescope_session::cursors::Cursor;
 use kinescope_session::screen::has_framebuffer;
+use kinescope_session::wasm_run::is_wasm_run;
 use replay_engine::client::fitting::Fit;
 use trace_core::finding::FindingKind;
 
@@ -23,6 +24,8 @@ const SAVE_INTERVAL_S: f64 = 2.0;
 /// Returns the content kind of the document's recording.
 fn content_of(doc: &Document) -> RecordingContent {
     match (doc.recording.api().is_some(), has_framebuffer(&doc.recording)) {
+        (false, _) if doc.recording.driver_trace().is_some() => RecordingContent::Requests,
+        (true, _) if is_wasm_run(&doc.recording) => RecordingContent::Copies,
         (true, _) => RecordingContent::Calls,
         (_, true) => RecordingContent::Screen,
         _ => RecordingContent::Accesses,

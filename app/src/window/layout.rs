@@ -143,8 +143,12 @@ pub enum RecordingContent {
     Accesses,
     /// Register accesses and a framebuffer.
     Screen,
+    /// Requests to a kernel driver. Such a recording has objects and push buffers, but no registers.
+    Requests,
     /// API calls of a driver. Such a recording has no registers and no page tables.
     Calls,
+    /// Copies of a WebAssembly program.
+    Copies,
 }
 
 /// Returns the default dock: the timeline above the tabs.
@@ -167,14 +171,36 @@ pub fn default_dock(holds: RecordingContent) -> Dock {
     match holds {
         RecordingContent::Accesses => {}
         RecordingContent::Screen => tabs.insert(1, "screen"),
+        RecordingContent::Requests => {
+            tabs = vec![
+                "objects",
+                "address-space",
+                "push-buffer",
+                "events",
+                "jobs",
+                "notebook",
+                "problems",
+                "log",
+            ];
+        }
         RecordingContent::Calls => {
             tabs = vec![
                 "launches", "events", "kernel", "memory", "inputs", "tune", "replay", "notebook", "problems", "log",
             ];
         }
+        RecordingContent::Copies => {
+            tabs = vec![
+                "wasm", "events", "launches", "memory", "inputs", "replay", "notebook", "problems", "log",
+            ];
+        }
     }
+    // The copies of a program follow each other on the timeline, although they ran at the same time.
+    let shares = match holds {
+        RecordingContent::Copies => [0.5, 1.5],
+        _ => DEFAULT_SHARES,
+    };
     Dock::Column {
-        shares: DEFAULT_SHARES.to_vec(),
+        shares: shares.to_vec(),
         children: vec![
             panel("timeline"),
             Dock::Tabs {

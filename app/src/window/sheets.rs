@@ -131,6 +131,15 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
     let target = doc.replay.target().to_owned();
     let driven = doc.replay.is_driven();
     let what = match &doc.replay.plan {
+        Some((c, _)) if c.plan.channel().is_some() => format!(
+            "{}, {} of memory",
+            text::count_noun(
+                c.plan.channel().map_or(0, |channel| channel.submissions),
+                "submission",
+                "submissions"
+            ),
+            text::bytes(c.plan.budgets.pages.saturating_mul(4096))
+        ),
         Some((c, _)) if driven => format!(
             "{}, {} of memory",
             text::count_noun(c.plan.actions, "call", "calls"),

@@ -7,6 +7,7 @@ use crate::theme::{body, icons, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::safety::Safety;
+use kinescope_session::wasm_run::is_wasm_run;
 use kinescope_session::{Document, text};
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::Containment;
@@ -41,7 +42,11 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
             .on_hover_text(doc.path.display().to_string());
             draw_processes(doc, &mut app.actions, ui);
             let name = recorded_name(&doc.recording);
-            let gpu = if name.is_empty() { "unknown GPU" } else { &name };
+            let gpu = match name.as_str() {
+                "" if is_wasm_run(&doc.recording) => "WebAssembly run",
+                "" => "unknown GPU",
+                name => name,
+            };
             let message = format!(
                 "{gpu} · {} · {} · {}",
                 text::count_noun(doc.len(), "event", "events"),

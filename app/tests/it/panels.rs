@@ -27,4 +27,5 @@ mod shader;
 pub mod tune;
 mod unkept;
 mod unknown;
+mod wasm;
 mod watched;

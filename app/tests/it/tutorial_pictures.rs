@@ -3,6 +3,7 @@
 
 use crate::common::cuda::stand_in_targets;
 use crate::common::screen_recording::{TWICE, screen_recording};
+use crate::common::wasm_run::collatz;
 use crate::common::{Window, samples, write_diverging_sample};
 use crate::panels::tune;
 use egui_kittest::SnapshotOptions;
@@ -214,6 +215,15 @@ fn cuda_tune() {
     w.views().tune.form.grid[0] = "80..=1280".into();
     w.doc().tuning.end("cuda:0", Ok(tune::tuned()));
     check(w, "cuda-tune");
+}
+
+#[test]
+fn wasm_program() {
+    let mut w = Window::from_recording_themed(collatz(), ThemeChoice::Dark);
+    w.fix_targets();
+    w.app().settings.hints_read = 9;
+    w.run("show-wasm");
+    check(w, "wasm-program");
 }
 
 #[test]

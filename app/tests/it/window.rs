@@ -5,6 +5,7 @@
 mod commands;
 use crate::common;
 mod compare;
+mod driver_traces;
 mod keeping;
 mod notes;
 mod numbers;

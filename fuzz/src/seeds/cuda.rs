@@ -21,6 +21,24 @@ pub fn add_code(add: Add<'_>) {
     fixture!("vecadd.cuda12.sm_90a.cubin" "globals.compute_80.ptx" "required.ptx");
 }
 
+/// Adds the seeds of the loader of cubins: a number that selects sizes of launches, and a cubin.
+pub fn add_load(add: Add<'_>) {
+    macro_rules! cubin {
+        ($($folder:literal $name:literal),*) => {
+            $(add("cubin_load", $name, {
+                let bytes = include_bytes!(concat!("../../../trace-core/cuda-code/tests/", $folder, "/", $name));
+                [&[3], &bytes[..]].concat()
+            });)*
+        };
+    }
+    cubin!(
+        "fixtures" "vecadd.cuda12.sm_90a.cubin",
+        "fixtures" "globals.sm_90.cubin",
+        "load" "linked.sm_90.cubin",
+        "load" "loads.sm_90.cubin"
+    );
+}
+
 /// Adds the seeds of single-kernel databases: each file that `trace-core/import/tests/kernels/make.py` wrote.
 pub fn add_kernels(add: Add<'_>) {
     let file = |selector: u8, (_, bytes): &(&str, &[u8])| [&[selector], *bytes].concat();

@@ -5,11 +5,13 @@ use crate::plans;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::run::ArtifactsHeader;
 use replay_engine::target::TargetRequest;
+use replay_engine::wasm::{WasmCall, WasmCopyLimits, WasmEnd, WasmPlace, WasmReport, WasmRun, WasmTranslation};
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
     DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest,
     SessionRefusal, SessionReply,
 };
+use replay_engine::wire::wasm_message::{WasmInputHeader, WasmRefusal, WasmReply, WasmRequest, WasmResultHeader};
 use replay_engine::wire::{Preamble, PreambleWord, Topic, first_piece};
 use serde::Serialize;
 
@@ -56,6 +58,70 @@ fn material(header: &ArtifactsHeader, events: &[u8], images: &[u8]) -> Vec<u8> {
         images.to_vec(),
     ]
     .concat()
+}
+
+/// Adds the seeds about runs of WebAssembly programs.
+fn add_wasm(add: Add<'_>) {
+    let run = WasmRun {
+        target: "cuda0".into(),
+        program_bytes: 8,
+        inputs: 2,
+        input_bytes: 5,
+        function: "_start".into(),
+        arguments: vec![b"program".to_vec()],
+        environment: vec![(b"NAME".to_vec(), b"value".to_vec())],
+        limits: WasmCopyLimits {
+            memory_pages: 256,
+            time_ns: Some(60_000_000_000),
+            ..WasmCopyLimits::default()
+        },
+        copies: Some(64),
+        translation: WasmTranslation {
+            cell: Some(8),
+            strict: true,
+        },
+        ..WasmRun::default()
+    };
+    add("wire", "wasm-start", message(10, &WasmRequest::Start(Box::new(run))));
+    let header = |lengths: &[u64]| WasmInputHeader {
+        name: "000001".into(),
+        lengths: lengths.to_vec(),
+    };
+    let inputs = WasmRequest::Inputs(vec![header(&[3]), header(&[0, 2])]);
+    add("wire", "wasm-inputs", message(10, &inputs));
+    add("wire", "wasm-cancel", message(10, &WasmRequest::Cancel));
+    add("wire", "wasm-accepted", message(11, &WasmReply::Accepted));
+    let place = WasmPlace {
+        function: "main".into(),
+        function_index: 3,
+        offset: 0x40,
+    };
+    let call = WasmCall {
+        function: 26,
+        result: -8,
+        arguments: [1, 0x1000],
+        time: 1000,
+        bytes: 3,
+    };
+    let result = WasmResultHeader {
+        index: 1,
+        end: WasmEnd::Trap {
+            kind: 8,
+            place: Some(place),
+        },
+        output_bytes: 3,
+        error_bytes: 0,
+        calls: vec![call],
+        lost_calls: 0,
+    };
+    add("wire", "wasm-result", message(11, &WasmReply::Result(Box::new(result))));
+    let known = vec!["cpu".into(), "cuda0".into()];
+    let refused = WasmReply::Refused(WasmRefusal::NoTarget { known });
+    add("wire", "wasm-refused", message(11, &refused));
+    let finished = WasmReply::Finished(WasmReport::default());
+    add("wire", "wasm-finished", message(11, &finished));
+    let failed = WasmReply::Failed("the worker process ended".into());
+    add("wire", "wasm-failed", message(11, &failed));
 }
 
 /// Adds the seeds.
@@ -153,6 +219,7 @@ pub fn add(add: Add<'_>) {
     let (report, bytes) = (Box::default(), 64);
     add("wire", "traced", message(8, &RunReply::TracedMemory { report, bytes }));
     add("wire", "progress", message(8, &RunReply::Progress(5)));
+    add_wasm(add);
     let piece = first_piece(Topic::Run, b"\0\0\0\0\x05\0\0\0")
         .map(|(p, _)| p)
         .unwrap_or_default();

@@ -92,6 +92,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the time of the monotonic clock in nanoseconds: other recorders of the process use it too.
+fn monotonic_time() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let (seconds, rest) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(rest.unwrap_or(0))
+}
+
 impl Trace {
     /// Starts the trace: creates the file and the writer thread.
     pub fn begin(to: &Path, settings: &Settings) -> Result<Self, SessionError> {
@@ -104,6 +116,8 @@ impl Trace {
             let mut tables = session.tables();
             tables.metadata.api = Api::Cuda;
             tables.metadata.range = settings.describe();
+            let age = u64::try_from(session.age().as_nanos()).unwrap_or(u64::MAX);
+            tables.metadata.clock_start = monotonic_time().checked_sub(age);
             tables.metadata.process = CallProcess {
                 number: std::process::id(),
                 parent: std::os::unix::process::parent_id(),

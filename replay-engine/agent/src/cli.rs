@@ -40,6 +40,14 @@ pub enum Command {
     /// only that process
     #[command(hide = true)]
     PlayCalls,
+    /// Replay one plan on the channels of an NVIDIA GPU: read the request from standard input and write the result as
+    /// JSON to standard output. The agent starts one such process per replay
+    #[command(hide = true)]
+    PlayChannel,
+    /// Run a WebAssembly program once for each input: read the request from standard input and write the results to
+    /// standard output. The agent starts one such process per run
+    #[command(hide = true)]
+    RunWasm,
     /// Quiesce devices when the agent that started this process exits; the agent starts it itself
     #[command(hide = true)]
     Guard,
@@ -75,8 +83,9 @@ pub struct Serve {
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
     /// Device to own: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], or hardware of this machine as listed by
-    /// `devices`: pci:ADDRESS, pci:VENDOR:DEVICE, platform:ADDRESS.NODE, platform:COMPATIBLE; may be given more than
-    /// once [default: all simulators and CUDA devices]
+    /// `devices`: pci:ADDRESS, pci:VENDOR:DEVICE, platform:ADDRESS.NODE, platform:COMPATIBLE; also cpu and interpreter,
+    /// which run WebAssembly programs; may be given more than once [default: all simulators and CUDA devices, cpu and
+    /// interpreter]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Detach hardware from the kernel drivers bound to it; the drivers are bound again when the agent exits
@@ -99,6 +108,10 @@ pub struct Serve {
     /// machine's memory]
     #[arg(long, value_name = "MIB")]
     pub cache: Option<usize>,
+    /// Maximum memory of each run of a WebAssembly program, in mebibytes, without that of a GPU; a quarter of it is for
+    /// the inputs [default: half of the machine's memory]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    pub program_memory: Option<u32>,
 }
 
 /// Width of the addresses that a device uses for DMA.

@@ -4,6 +4,7 @@ use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
 use replay_cuda::{CudaReplayDevice, WorkerProcesses, list_devices_in_worker};
+use replay_engine::client::targets::LocalChannelTargets as _;
 use replay_engine::device::guard::{self, Guard};
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{self, PciReplayDevice};
@@ -12,6 +13,7 @@ use replay_engine::device::qemu::{self, QemuReplayDevice};
 use replay_engine::device::{RegisterFactory, free_memory};
 use replay_engine::target::Factory;
 use replay_engine::tree_gpus;
+use replay_nvidia::{ChannelWorkers, NvidiaTargets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::cell::{Cell, OnceCell};
 use std::process::Command;
@@ -20,6 +22,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Verb of the worker process that replays API traces.
 pub const WORKER_VERB: &str = "play-calls";
+/// Verb of the worker process that replays on the channels of an NVIDIA GPU.
+pub const CHANNEL_VERB: &str = "play-channel";
 /// Verb of the guard process that quiesces devices when the agent exits.
 pub const GUARD_VERB: &str = "guard";
 
@@ -122,6 +126,13 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
             .with_context(|| format!("`{name}` names no CUDA device (expected cuda:N)"))?;
         return Ok(CudaReplayDevice::factory(number, true, new_workers())?.into());
     }
+    if let Some(number) = name.strip_prefix("nvidia:") {
+        let number = number
+            .parse()
+            .ok()
+            .with_context(|| format!("`{name}` names no NVIDIA GPU (expected nvidia:N)"))?;
+        return Ok(nvidia_targets().factory(number)?.into());
+    }
     if let Some(device) = name.strip_prefix("platform:") {
         let device = platform::Name::parse(device)?;
         return Ok(PlatformReplayDevice::factory(&Host::local(), &device, &hardware.platform_options()?)?.into());
@@ -130,7 +141,7 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
         let known: Vec<String> = software_device_names().collect();
         let known = known.join(", ");
         bail!(
-            "this agent has no device `{name}`; it can own: {known}, cuda:N, {}, {}, {}",
+            "this agent has no device `{name}`; it can own: {known}, cuda:N, nvidia:N, cpu, interpreter, {}, {}, {}",
             qemu::FORM,
             pci::FORM,
             platform::FORM
@@ -138,6 +149,23 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     };
     let factory: RegisterFactory = Arc::new(move || Ok(Box::new(SoftwareMali::new(model))));
     Ok(factory.into())
+}
+
+/// Returns the GPUs of this machine whose channels take submissions. Each worker process runs this same executable.
+fn nvidia_targets() -> NvidiaTargets {
+    NvidiaTargets::new(Arc::new(ChannelWorkers::new(|| {
+        let mut command = Command::new(replay_cuda::current_program());
+        command.arg(CHANNEL_VERB);
+        command
+    })))
+}
+
+/// Returns the NVIDIA GPUs of this machine as pairs of name (`nvidia:N`) and description. The list is empty if there is
+/// no driver whose interface is known.
+pub fn list_nvidia_devices() -> Vec<(String, String)> {
+    let all = nvidia_targets().list().into_iter();
+    all.map(|(number, info)| (format!("nvidia:{number}"), info.description))
+        .collect()
 }
 
 /// Creates the pool of worker processes that replay on a CUDA device. Each worker runs this same executable.

@@ -4,6 +4,7 @@
 mod cli;
 mod devices;
 mod pairing_prompt;
+mod programs;
 mod record;
 mod serve;
 
@@ -51,9 +52,12 @@ fn run_command(cli: Cli) -> Result<ExitCode> {
         Command::Pair(options) => serve::pair(&options, &store()?),
         Command::Devices => list_devices(),
         Command::Guard => devices::run_guard(),
+        Command::RunWasm => programs::serve_worker(),
         Command::PlayCalls => {
             replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout()).context("standard input or output")
         }
+        Command::PlayChannel => replay_nvidia::worker::serve_request(std::io::stdin(), std::io::stdout())
+            .context("standard input or output"),
         Command::Keys { command } => run_keys(&command, &*store()?),
         Command::Completions { shell } => print_text(&completion_script(&Cli::command(), shell)),
         Command::Man { folder } => print_manual(folder.as_deref()),
@@ -105,6 +109,9 @@ fn list_devices() -> Result<()> {
         ))?;
     }
     for (name, message) in devices::list_cuda_devices() {
+        print_line(&format!("{name}\t{message}"))?;
+    }
+    for (name, message) in programs::TARGETS {
         print_line(&format!("{name}\t{message}"))?;
     }
     for line in devices::list_machine_devices() {

@@ -1,10 +1,11 @@
 //! The `serve` and `pair` verbs: listeners, their messages and their shutdown.
 
 use crate::cli::{Pair, Serve};
-use crate::{devices, pairing_prompt, print_line};
+use crate::{devices, pairing_prompt, print_line, programs};
 use anyhow::{Context as _, Result, bail};
 use replay_engine::serve::{Options, Server};
 use replay_engine::target::Factory;
+use replay_engine::wasm::WasmBudgets;
 use replay_engine::wire::{DEFAULT_PORT, KeyStore, NamedKey};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,17 +21,35 @@ use std::time::{Duration, Instant};
 /// Maximum time for runs to stop and devices to be reset when the program exits.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Returns the memory of this machine in kibibytes, or `None` if the system does not say.
+fn memory_kib() -> Option<usize> {
+    let message = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = message.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    total.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns the budgets of runs of WebAssembly programs. `memory_mib` is the memory of a run in mebibytes, if given.
+fn wasm_budgets(memory_mib: Option<u32>) -> WasmBudgets {
+    const INPUT_SHARE: u64 = 4;
+    let half = || memory_kib().map(|kib| (kib as u64).saturating_mul(1 << 10) / 2);
+    let given = memory_mib.map(|mib| u64::from(mib) << 20);
+    let default = WasmBudgets::default();
+    let memory_bytes = given.or_else(half).unwrap_or(default.memory_bytes);
+    WasmBudgets {
+        memory_bytes,
+        input_bytes: memory_bytes / INPUT_SHARE,
+        ..default
+    }
+}
+
 /// Returns the default size of the cache kept between replays, bytes. Small boards need their memory for runs.
 fn default_cache_bytes() -> usize {
     const MAX_KEPT_BYTES: usize = 512 << 20;
     const SMALL_KIB: usize = 256 << 10;
-    let message = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = message.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<usize>().ok());
     // A cached plan and an arriving plan are in memory together. On the smallest boards there is no room for both, and
     // sending a plan again costs less than a run that finds no memory.
     let part = |kib: usize| if kib < SMALL_KIB { 32 } else { 8 };
-    kib.map_or(MAX_KEPT_BYTES, |kib| {
+    memory_kib().map_or(MAX_KEPT_BYTES, |kib| {
         (kib.saturating_mul(1 << 10) / part(kib)).min(MAX_KEPT_BYTES)
     })
 }
@@ -42,11 +61,20 @@ fn default_cache_bytes() -> usize {
 pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let names: Vec<String> = if options.device.is_empty() {
         let cuda = devices::list_cuda_devices().into_iter().map(|(name, _)| name);
-        devices::software_device_names().chain(cuda).collect()
+        let nvidia = devices::list_nvidia_devices().into_iter().map(|(name, _)| name);
+        let programs = programs::TARGETS.map(|(name, _)| name.to_owned());
+        devices::software_device_names()
+            .chain(cuda)
+            .chain(nvidia)
+            .chain(programs)
+            .collect()
     } else {
         options.device.clone()
     };
-    let of_calls = names.iter().any(|n| n.starts_with("cuda:"));
+    let (program_targets, names): (Vec<String>, Vec<String>) = names.into_iter().partition(|n| programs::is_target(n));
+    let of_calls = names
+        .iter()
+        .any(|n| ["cuda:", "nvidia:"].iter().any(|bus| n.starts_with(bus)));
     let memory = u64::from(options.memory) << 20;
     let hardware = devices::Hardware::new(options.take, memory, &options.address_bits, &names)?;
     let opened = |n: &String| devices::factory(n, &hardware).map_err(|e| format!("{e:#}"));
@@ -54,6 +82,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let cache_bytes = options
         .cache
         .map_or_else(default_cache_bytes, |mib| mib.saturating_mul(1 << 20));
+    let budgets = wasm_budgets(options.program_memory);
     let server = Server::with_available_devices(
         factories,
         Some(Arc::clone(keys)),
@@ -64,9 +93,11 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
             } else {
                 Options::default().plan_pages
             },
+            wasm: budgets.clone(),
             ..Options::default()
         },
     )?;
+    server.serve_wasm(programs::runner(program_targets, budgets.memory_bytes));
     let own = keys.key_pair().public().fingerprint();
     tracing::info!(key = own, keys = %keys.path().display(), "this agent's key");
     let (ended, end) = channel();
@@ -94,7 +125,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let result = end.recv().context("no listener is left")?;
     server.stop();
     let by = Instant::now() + SHUTDOWN_TIMEOUT;
-    while Instant::now() < by && server.states().iter().any(|d| d.holder.is_some()) {
+    while Instant::now() < by && server.is_busy() {
         thread::sleep(Duration::from_millis(20));
     }
     if let Some(path) = &options.unix {

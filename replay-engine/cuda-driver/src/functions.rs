@@ -41,6 +41,10 @@ macro_rules! functions {
             cuModuleLoadData [] (module: *mut CuModule, image: *const c_void);
             cuModuleLoadDataEx [] (module: *mut CuModule, image: *const c_void, count: u32, options: *mut i32, values: *mut *mut c_void);
             cuModuleLoadFatBinary [] (module: *mut CuModule, image: *const c_void);
+            cuLinkCreate_v2 [] (count: u32, options: *mut i32, values: *mut *mut c_void, state: *mut CuLinkState);
+            cuLinkAddData_v2 [] (state: CuLinkState, kind: u32, data: *mut c_void, bytes: usize, name: *const c_char, count: u32, options: *mut i32, values: *mut *mut c_void);
+            cuLinkComplete [] (state: CuLinkState, image: *mut *mut c_void, bytes: *mut usize);
+            cuLinkDestroy [] (state: CuLinkState);
             cuModuleUnload [] (module: CuModule);
             cuModuleGetFunction [] (function: *mut CuFunction, module: CuModule, name: *const c_char);
             cuModuleGetGlobal_v2 [] (at: *mut CuDevicePtr, bytes: *mut usize, module: CuModule, name: *const c_char);

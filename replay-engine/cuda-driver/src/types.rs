@@ -14,6 +14,8 @@ pub type CuContext = *mut c_void;
 pub type CuModule = *mut c_void;
 /// Handle of a library, which is code that belongs to no context.
 pub type CuLibrary = *mut c_void;
+/// Handle of a link, which makes machine code of texts.
+pub type CuLinkState = *mut c_void;
 /// Handle of a function. Launch functions also accept a [`CuKernel`].
 pub type CuFunction = *mut c_void;
 /// Handle of a kernel of a library.
@@ -89,10 +91,20 @@ pub const FUNCTION_MAX_DYNAMIC_SHARED: i32 = 8;
 
 /// `CU_JIT_MAX_REGISTERS`.
 pub const JIT_MAX_REGISTERS: i32 = 0;
+/// `CU_JIT_INFO_LOG_BUFFER`.
+pub const JIT_INFO_LOG: i32 = 3;
+/// `CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES`.
+pub const JIT_INFO_LOG_BYTES: i32 = 4;
 /// `CU_JIT_ERROR_LOG_BUFFER`.
 pub const JIT_ERROR_LOG: i32 = 5;
 /// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
 pub const JIT_ERROR_LOG_BYTES: i32 = 6;
+/// `CU_JIT_LOG_VERBOSE`: the information log also has a line for each function.
+pub const JIT_LOG_VERBOSE: i32 = 12;
+/// `CU_JIT_SPLIT_COMPILE`: number of threads of the compiler, since CUDA 12.9.
+pub const JIT_SPLIT_COMPILE: i32 = 34;
+/// `CU_JIT_INPUT_PTX`: the data of a link is PTX text.
+pub const INPUT_PTX: u32 = 1;
 
 /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
 pub const LAUNCH_COOPERATIVE: u32 = 2;

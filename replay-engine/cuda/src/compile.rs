@@ -6,13 +6,14 @@ use super::script::{MAPPED_TWICE, Script, Transfer};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::api_body::{CallWithData, push, without_content};
 use replay_engine::plan::{
-    ApiTracePlan, Budgets, CompileError, Compiled, Edits, Plan, PlanBody, PlanBuffer, Rewrite, RewriteKind, plan_title,
+    ApiTracePlan, Budgets, CompileError, Compiled, Edits, PageImages, Plan, PlanBody, PlanBuffer, Rewrite, RewriteKind,
+    plan_title,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    CALL_CAPTURED, CallEvent, CallModule, Digest, ElementType, NO_CONTENT, Page, PageId, Recording, ZERO_PAGE,
-    zero_digest,
+    CALL_CAPTURED, CallEvent, CallModule, Digest, ElementType, NO_CONTENT, PageId, Recording, ZERO_PAGE, zero_digest,
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -36,6 +37,8 @@ pub struct ApiOptions {
     pub step: bool,
     /// Also copy the memory of snapshots back. This is always done if the program itself copied nothing back.
     pub memory: bool,
+    /// On the channels of a GPU: build launches anew, even if the recording holds what its driver submitted.
+    pub rebuild: bool,
     /// Put the recorded outputs into the plan. A tuning compares the results of a launch with them on the device. A
     /// replay does not need them.
     pub held: bool,
@@ -68,7 +71,7 @@ pub fn compile(
     let mut making = CallCompiler {
         recording,
         images: Images::default(),
-        pages: BTreeMap::new(),
+        pages: PageImages::new(),
         body: Vec::new(),
         actions: 0,
     };
@@ -183,6 +186,7 @@ fn is_replayed(script: &Script, call: &CallEvent) -> bool {
         CallEvent::Order(r) => r.flags,
         CallEvent::Allocation(_) => return true,
         // Of other calls only those are kept that mark a snapshot or map memory a second time.
+        CallEvent::Call(r) if r.is_request() => return false,
         CallEvent::Call(r) => {
             let name = script.metadata.names.get(r.name as usize);
             return name.is_some_and(|n| n.starts_with("snapshot") || n == MAPPED_TWICE);
@@ -256,7 +260,7 @@ impl Images {
 struct CallCompiler<'a> {
     recording: &'a Recording,
     images: Images,
-    pages: BTreeMap<Digest, Box<Page>>,
+    pages: PageImages,
     body: Vec<u8>,
     actions: u64,
 }
@@ -322,7 +326,7 @@ impl CallCompiler<'_> {
             let digest = store.digest(PageId(*id))?;
             let number = self.images.number(digest);
             if number != 0 && !self.pages.contains_key(&digest) {
-                self.pages.insert(digest, Box::new(*store.page(PageId(*id))?));
+                self.pages.insert(digest, store.shared_page(PageId(*id))?);
             }
             numbers.push(number);
         }
@@ -343,7 +347,7 @@ impl CallCompiler<'_> {
             let digest = *blake3::hash(&page).as_bytes();
             let number = self.images.number(digest);
             if number != 0 {
-                self.pages.entry(digest).or_insert_with(|| Box::new(page));
+                self.pages.entry(digest).or_insert_with(|| Arc::new(page));
             }
             numbers.push(number);
             rest = behind;

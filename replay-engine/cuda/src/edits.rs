@@ -14,11 +14,14 @@ pub(crate) fn to_compile_error(error: CudaReplayError) -> CompileError {
     CompileError::Calls(Box::new(error))
 }
 
-/// Returns the edited inputs, by event.
-pub(crate) fn find_edited_inputs<'a>(
-    script: &'a Script,
-    edits: &'a Edits,
-) -> Result<BTreeMap<u64, (&'a Transfer, &'a [u8])>, CompileError> {
+/// Returns the edited inputs, by event, with their bytes.
+///
+/// # Errors
+/// If an input does not exist or has another size, or memory was patched.
+pub fn find_edited_inputs<'s, 'e>(
+    script: &'s Script,
+    edits: &'e Edits,
+) -> Result<BTreeMap<u64, (&'s Transfer, &'e [u8])>, CompileError> {
     let mut changed = BTreeMap::new();
     for (name, bytes) in &edits.inputs {
         let before = changed.len();

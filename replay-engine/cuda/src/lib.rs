@@ -43,7 +43,7 @@ pub use compare::{Difference, OutputComparison, compare};
 pub use compile::{ApiOptions, compile};
 pub use contents::Contents;
 pub use driver_devices::{devices, has_device_files, is_likely, query_driver_version};
-pub use edits::apply;
+pub use edits::{apply, find_edited_inputs};
 pub use error::CudaReplayError;
 pub use local_targets::CudaTargets;
 pub use memory_trace::{MemoryTraceRun, trace_memory};

@@ -11,6 +11,7 @@ use replay_engine::plan::{PageSource, Plan, PlannedCalls, write_plan_file};
 use replay_engine::run::{ApiOutcome, FaultReport, Outcome, OutcomeBody, OutputBuffer, StopLocation, Verdict};
 use replay_engine::target::{ApiFactory, ApiSupport, ApiTarget, TracedMemory};
 use replay_engine::tune::{TuneEnd, TuneReport, TuneRequest};
+use replay_engine::worker;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,10 +31,6 @@ fn numbers(count: usize) -> String {
         n => format!("there are cuda:0 to cuda:{}", n - 1),
     }
 }
-
-/// The folder for replay files, if the system has it. A plan is as large as the data that it copies, so shared memory
-/// is preferred.
-const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Lists the devices of this machine's driver, in a separate process: an initialized driver stays in its process.
 ///
@@ -120,7 +117,8 @@ impl CudaReplayDevice {
         repeat: u32,
     ) -> Result<(Request, tempfile::TempDir), String> {
         let calls = plan.calls;
-        let folder = folder().map_err(|e| format!("the folder for the replay cannot be created: {e}"))?;
+        let folder = worker::create_folder("kinescope-calls-")
+            .map_err(|e| format!("the folder for the replay cannot be created: {e}"))?;
         let file = folder.path().join("plan");
         write_plan_file(plan.envelope, pages, &file).map_err(|e| format!("{}: {e}", file.display()))?;
         let request = Request {
@@ -167,7 +165,7 @@ impl CudaReplayDevice {
                 outcome.actions = plan.actions;
                 outcome.timing.runs_ns.clone_from(&played.runs_ns);
                 outcome.device_ns = played.runs_ns.iter().copied().min().unwrap_or(0);
-                outcome.fingerprint = fingerprint(&outcome.outputs);
+                outcome.fingerprint = worker::fingerprint_outputs(&outcome.outputs);
                 outcome.device = played.device;
                 outcome.body = OutcomeBody::Api(ApiOutcome {
                     launches: played.launches,
@@ -262,16 +260,6 @@ fn describe_stop(stopped: &StopLocation) -> String {
     format!("{place}{}", stopped.why)
 }
 
-fn folder() -> std::io::Result<tempfile::TempDir> {
-    let mut made = tempfile::Builder::new();
-    made.prefix("kinescope-calls-");
-    match Path::new(SHARED_MEMORY).is_dir() {
-        // If shared memory is full or not writable, the system's temporary folder is used.
-        true => made.tempdir_in(SHARED_MEMORY).or_else(|_| made.tempdir()),
-        false => made.tempdir(),
-    }
-}
-
 /// Returns the outputs that the plan requests, in its order.
 fn outputs(plan: &Plan, played: &ReplayReport, folder: &Path) -> Result<Vec<OutputBuffer>, String> {
     let numbers: HashMap<&str, usize> = played
@@ -295,16 +283,6 @@ fn outputs(plan: &Plan, played: &ReplayReport, folder: &Path) -> Result<Vec<Outp
         });
     }
     Ok(all)
-}
-
-fn fingerprint(outputs: &[OutputBuffer]) -> [u8; 32] {
-    let mut hash = blake3::Hasher::new();
-    for o in outputs {
-        hash.update(&(o.name.len() as u64).to_le_bytes());
-        hash.update(o.name.as_bytes());
-        hash.update(&o.blake3);
-    }
-    *hash.finalize().as_bytes()
 }
 
 /// Returns the name of the function that is launched at an event of the recording.

@@ -26,8 +26,6 @@ use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 use trace_import::{OpenOptions, Opened};
 
-/// Interval at which the worker checks that its parent is alive.
-const PARENT_TICK: Duration = Duration::from_millis(500);
 /// Interval at which the progress of a tuning, and its cancellation, are checked.
 const PART_TICK: Duration = Duration::from_millis(50);
 /// Answers one request: the whole life of a worker process.
@@ -35,7 +33,7 @@ const PART_TICK: Duration = Duration::from_millis(50);
 /// # Errors
 /// If the request cannot be read or the answer cannot be written.
 pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::Result<()> {
-    end_with_parent();
+    replay_engine::worker::end_with_parent();
     let ahead = prepare_context();
     let asked = ahead.as_ref().map(|a| end_unasked(a.wait));
     let mut text = String::new();
@@ -73,19 +71,6 @@ pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std
         let _ = ahead.began.join();
     }
     Ok(())
-}
-
-/// Ends this process when its parent is gone. Otherwise a launch that never ends would occupy the device forever.
-fn end_with_parent() {
-    let parent = rustix::process::getppid();
-    let watch = move || {
-        while rustix::process::getppid() == parent {
-            std::thread::sleep(PARENT_TICK);
-        }
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-    };
-    // Without a thread there is no check, and in most cases the process ends by itself.
-    let _ = std::thread::Builder::new().name("kinescope-parent".into()).spawn(watch);
 }
 
 /// Ends this process if the returned sender is not dropped within `limit`.

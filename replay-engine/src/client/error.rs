@@ -25,6 +25,10 @@ pub enum Stage {
     Run,
     /// Fetching the outcome.
     Download,
+    /// Sending a WebAssembly program and its inputs.
+    SendProgram,
+    /// Running a WebAssembly program.
+    RunProgram,
 }
 
 impl Stage {
@@ -41,6 +45,8 @@ impl Stage {
             Self::Upload => "sending the plan and its pages",
             Self::Run => "the plan was running",
             Self::Download => "fetching the outcome",
+            Self::SendProgram => "sending the program and its inputs",
+            Self::RunProgram => "the program was running",
         }
     }
 
@@ -52,6 +58,7 @@ impl Stage {
                 "check that kinescope-agent still runs and, in its log, that unknown clients do not use up its \
                  connections; then try again"
             }
+            Self::SendProgram | Self::RunProgram => "check that kinescope-agent still runs, then run the program again",
             _ => "check that kinescope-agent still runs, then replay again (the results of this run are lost)",
         }
     }
@@ -251,6 +258,12 @@ pub enum ClientError {
     /// A tuning or a memory trace has no result.
     #[error("{0}")]
     NoResult(String),
+    /// The agent found that the WebAssembly program is not valid, or cannot run with the options.
+    #[error("the agent refused the program: {0}")]
+    ProgramRefused(String),
+    /// A run of a WebAssembly program on the agent failed as a whole.
+    #[error("the run on the agent failed: {0}")]
+    ProgramFailed(String),
     /// The connection ended.
     #[error(
         "the connection to the agent was lost while {}: {reason}; {}", stage.activity(), stage.after_loss()
@@ -299,6 +312,8 @@ impl ClientError {
             | Self::PageMissing { .. }
             | Self::TooLarge(_) => Stage::Check,
             Self::AgentRefusedPlan(_) => Stage::Upload,
+            Self::ProgramRefused(_) => Stage::SendProgram,
+            Self::ProgramFailed(_) => Stage::RunProgram,
             Self::Device(_) | Self::NoResult(_) | Self::Cancelled => Stage::Run,
             Self::Forgotten { stage } | Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,
         }

@@ -1,12 +1,13 @@
 //! Selection of the targets that fit a recording, by target names and device descriptions.
 //!
 //! A recording of a PCI device fits a device with the same ids: QEMU's models of it ([`QEMU_MODELS`]), and devices of
-//! agents. A GPU recording with a GPU id fits the simulators of that GPU. An API trace fits CUDA devices.
+//! agents. A GPU recording with a GPU id fits the simulators of that GPU. An API trace fits CUDA devices, and the channels
+//! of NVIDIA GPUs, which a driver trace fits too.
 
 use super::error::ClientError;
 use super::targets::{Availability, Factories, ReplayTarget, TargetName, parse};
-use crate::device::DeviceInfo;
 use crate::device::qemu::{self, QemuModel};
+use crate::device::{DeviceInfo, DeviceInterface};
 use trace_core::recording::{Api, Hardware, Recording};
 use trace_core::registers::{RegisterMap, gpu_name, recorded_name};
 
@@ -36,6 +37,8 @@ pub enum Fit {
 pub struct RecordedDevice {
     /// The API of an API trace; `None` for a register trace.
     pub api: Option<Api>,
+    /// Whether the recording has submissions to the channels of an NVIDIA GPU.
+    pub has_submissions: bool,
     /// Raw GPU id register; 0 when unknown.
     pub gpu_id: u32,
     /// Name of the recorded GPU, or an empty string if the recording does not name it.
@@ -53,6 +56,7 @@ impl RecordedDevice {
         let identity = &recording.metadata.identity;
         Self {
             api: recording.api().map(|trace| trace.api.clone()),
+            has_submissions: recording.driver_trace().is_some() && !recording.events.ring_entries.is_empty(),
             gpu_id: identity.gpu_id,
             gpu_name: identity.gpu_name.clone(),
             // A log that does not name its device has ids of zero.
@@ -61,13 +65,22 @@ impl RecordedDevice {
         }
     }
 
+    /// Returns whether the channels of an NVIDIA GPU can take it: recorded submissions, or calls of CUDA that become
+    /// submissions.
+    #[must_use]
+    pub fn fits_channels(&self) -> bool {
+        self.has_submissions || self.api == Some(Api::Cuda)
+    }
+
     /// Returns the device in words: `1002:5159, ATI Radeon 7000 (RV100 QY)`, `Mali-G71`; `an unknown device` if the
     /// recording does not name it.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.api {
             Some(Api::Cuda) => return "CUDA calls".to_owned(),
+            Some(Api::Wasm) => return "a run of a WebAssembly program".to_owned(),
             Some(api) => return format!("calls of '{}'", api.name()),
+            None if self.has_submissions => return "submissions to channels".to_owned(),
             None => {}
         }
         match &self.hardware {
@@ -109,9 +122,10 @@ impl Factories {
         if target.starts_with("qemu:") && !self.has_qemu() {
             return Some("QEMU not installed".to_owned());
         }
-        match target.starts_with("cuda:") {
-            true => self.missing_cuda(),
-            false => None,
+        match target.split_once(':') {
+            Some(("cuda", _)) => self.missing_cuda(),
+            Some(("nvidia", _)) => self.missing_nvidia(),
+            _ => None,
         }
     }
 
@@ -150,6 +164,9 @@ impl Factories {
         if recorded.api == Some(Api::Cuda) {
             add("cuda:0".to_owned(), None);
         }
+        if recorded.has_submissions {
+            add("nvidia:0".to_owned(), None);
+        }
         all.sort_by_key(|t| t.missing.is_some());
         all
     }
@@ -159,9 +176,14 @@ impl Factories {
     #[must_use]
     pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
         let yes = |fits: bool| if fits { Fit::Fits } else { Fit::Unfit };
+        if recorded.api == Some(Api::Wasm) {
+            // Its program runs again without a plan, and no target of plans takes it.
+            return Fit::Unfit;
+        }
         match parse(target) {
             Ok(TargetName::Cuda(_)) => yes(recorded.api == Some(Api::Cuda)),
-            Ok(TargetName::Software(_) | TargetName::Qemu(_)) if recorded.api.is_some() => Fit::Unfit,
+            Ok(TargetName::Nvidia(_)) => yes(recorded.fits_channels()),
+            Ok(TargetName::Software(_) | TargetName::Qemu(_)) if recorded.fits_channels() => Fit::Unfit,
             Ok(TargetName::Software(model)) => match self.find_gpu_id(&model) {
                 Some(gpu) => fit_of_gpu(recorded, gpu, RegisterMap::for_gpu(gpu)),
                 None => Fit::Unknown,
@@ -199,7 +221,8 @@ impl Factories {
     pub fn check_fit(&self, recording: &Recording, target: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         let recorded = RecordedDevice::new(recording);
         // The plan compiler reports an API trace on a register device, and the reverse.
-        if recorded.api.is_some() || device.takes_api_traces() || determine_fit(&recorded, device) != Fit::Unfit {
+        let by_registers = device.interface == DeviceInterface::Registers && !recorded.fits_channels();
+        if !by_registers || determine_fit(&recorded, device) != Fit::Unfit {
             return Ok(());
         }
         let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
@@ -232,10 +255,11 @@ impl Factories {
 /// Returns whether a device with this description fits a recording.
 #[must_use]
 pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
-    match &recorded.api {
+    match (device.interface, &recorded.api) {
         // The only devices that run API traces are those of CUDA.
-        Some(Api::Cuda) if device.takes_api_traces() => return Fit::Fits,
-        None if !device.takes_api_traces() => {}
+        (DeviceInterface::Api, Some(Api::Cuda)) => return Fit::Fits,
+        (DeviceInterface::Channel, _) if recorded.fits_channels() => return Fit::Fits,
+        (DeviceInterface::Registers, None) if !recorded.has_submissions => {}
         _ => return Fit::Unfit,
     }
     match (&device.hardware, &recorded.hardware) {
@@ -280,6 +304,19 @@ mod tests {
             ..PciFunction::default()
         }));
         RecordedDevice::new(&recording)
+    }
+
+    #[test]
+    fn no_target_of_plans_takes_a_webassembly_run() {
+        let here = Factories::new();
+        let recorded = RecordedDevice {
+            api: Some(Api::Wasm),
+            ..RecordedDevice::new(&Recording::default())
+        };
+        assert!(here.fitting_targets(&recorded, &[]).is_empty());
+        for name in ["software:mali-g71", "qemu:edu", "cuda:0", "nvidia:0", "agent:lab/cuda0"] {
+            assert_eq!(here.fit_by_name(&recorded, name), Fit::Unfit, "{name}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::Compiled;
 use crate::run::{ArtifactsHeader, Outcome};
 use crate::serve::Server;
-use crate::target::{ApiSupport, TargetRequest, TracedMemory, check_access_request};
+use crate::target::{ApiSupport, TargetRequest, TracedMemory, check_replay_request};
 use crate::tune::{TuneReport, TuneRequest};
 use crate::verify::{self, MAX_STEPS, Reason, Refusal, Verified, Work};
 use crate::wire::message::{LeaseReply, LeaseRequest, RunReply, RunRequest};
@@ -305,6 +305,11 @@ impl Lease {
         check: ClientCheck,
     ) -> Result<(Answer, u64), ClientError> {
         progress.set_total(TOTAL);
+        // The server of this process checks the same bytes by the same rules: once is enough.
+        let check = match (check, &self.beside, compiled.plan.channel()) {
+            (ClientCheck::Everything, Some(_), Some(_)) => ClientCheck::Request,
+            (check, ..) => check,
+        };
         let mut meter = Meter { progress, at: 0 };
         if check != ClientCheck::Nothing {
             if self.info.containment == Containment::None && !self.uncontained {
@@ -326,7 +331,12 @@ impl Lease {
         self.sent_pages.clear();
         let uploaded = self.upload(compiled, &mut meter);
         self.pushed.bytes = self.connection.sender.sent().saturating_sub(before);
-        uploaded?;
+        uploaded.map_err(|e| match e {
+            ClientError::AgentRefusedPlan(refusal) if check != ClientCheck::Nothing && self.beside.is_some() => {
+                ClientError::PlanRefused(refusal)
+            }
+            e => e,
+        })?;
         let push_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.enter(Phase::Running);
         let done = self.run(request, &mut meter)?;
@@ -371,9 +381,9 @@ impl Lease {
             _ => {
                 if unverified {
                     let work = Work::new(MAX_STEPS, progress);
-                    verify::verify_within(plan, &compiled.pages, &self.info, &work)?;
+                    verify::verify_compiled(compiled, &self.info, &work)?;
                 }
-                check_access_request(request, &self.info.name)
+                check_replay_request(request, &self.info)
             }
         }
     }

@@ -121,9 +121,9 @@ pub(super) fn establish(
         )),
         _ => wire_error_at(Stage::Reach, e.into()),
     })?;
-    if ours.common_version(&theirs).is_none() {
+    let Some(version) = ours.common_version(&theirs) else {
         return Err(ClientError::Version(describe_mismatch(&ours, &theirs)));
-    }
+    };
     match theirs.known_word() {
         Some(PreambleWord::Go) => {}
         Some(PreambleWord::Asking) => return Err(ClientError::Refused(OTHER_CLIENT.to_owned())),
@@ -151,6 +151,7 @@ pub(super) fn establish(
     Channel::initiate(stream, own, &prologue, Limits::FromAgent, by, |key| {
         accept(key).map_err(HandshakeError::Refused)
     })
+    .map(|channel| channel.with_version(version))
     .map_err(|e| match e {
         HandshakeError::Refused(e) => e,
         HandshakeError::Wire(e) => wire_error_at(Stage::Pair, e.within(limit.min(HANDSHAKE_LIMIT))),
@@ -295,8 +296,10 @@ impl Connection {
 /// A connection to an agent.
 #[derive(Debug)]
 pub struct Client {
-    connection: Connection,
-    program: String,
+    pub(super) connection: Connection,
+    /// Protocol version of the connection.
+    pub(super) version: u16,
+    pub(super) program: String,
     you: String,
     devices: Vec<DeviceInfo>,
     states: Vec<DeviceState>,
@@ -376,13 +379,19 @@ impl Client {
     }
 
     fn from_channel(channel: Channel) -> Result<Self, ClientError> {
-        let Channel { sender, receiver, .. } = channel;
+        let Channel {
+            sender,
+            receiver,
+            version,
+            ..
+        } = channel;
         let (to, arrived) = sync_channel(WAITING_FRAMES);
         start_reader(receiver, sender.clone(), to, |a| a).map_err(|e| wire_error_at(Stage::Reach, e))?;
         let connection = Connection { sender, arrived };
         match connection.message(Stage::Pair, Topic::Session)? {
             SessionReply::Welcome { program, you, devices } => Ok(Self {
                 connection,
+                version,
                 program,
                 you,
                 devices: devices.iter().map(|d| d.info.clone()).collect(),

@@ -6,7 +6,7 @@ use super::session::{Client, Endpoint};
 use crate::device::qemu::{self, QemuReplayDevice};
 use crate::device::{DeviceInfo, RegisterFactory, ReplayDeviceError};
 use crate::serve::{Options, Server};
-use crate::target::{ApiFactory, ApiSupport, Factory};
+use crate::target::{ApiFactory, ApiSupport, ChannelFactory, Factory};
 use crate::wire::{KeyStore, Peer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,12 +42,31 @@ pub trait LocalApiTargets: fmt::Debug + Send + Sync {
     fn prestart(&self, number: u32);
 }
 
+/// The GPUs of this machine whose channels take submissions, `nvidia:N`. A program hands them in.
+pub trait LocalChannelTargets: fmt::Debug + Send + Sync {
+    /// Returns the factory of the GPU of this number, in the order of the kernel driver.
+    ///
+    /// # Errors
+    /// If there is no such GPU, or its driver is not supported.
+    fn factory(&self, number: u32) -> Result<ChannelFactory, ReplayDeviceError>;
+
+    /// Lists the GPUs by number. The list is empty if this machine has no driver.
+    fn list(&self) -> Vec<(u32, DeviceInfo)>;
+
+    /// Returns what this machine lacks for them, in a few words, or `None`. The check only looks for files and is fast.
+    fn missing(&self) -> Option<String>;
+
+    /// Starts the slow preparations for a replay that will soon be requested.
+    fn prestart(&self, number: u32);
+}
+
 /// The simulators that this program provides, by the part of their name after `software:`. Clones share the servers, so
 /// pages that were pushed once stay known.
 #[derive(Clone, Default)]
 pub struct Factories {
     made: Vec<SimulatorFactory>,
     cuda: Option<Arc<dyn LocalApiTargets>>,
+    nvidia: Option<Arc<dyn LocalChannelTargets>>,
     /// Whether QEMU counts as installed; `None` looks for it in this process's PATH.
     qemu_installed: Option<bool>,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
@@ -109,6 +128,21 @@ impl Factories {
         self
     }
 
+    /// Adds the GPUs of this machine whose channels take submissions, `nvidia:N`.
+    #[must_use]
+    pub fn with_nvidia(mut self, targets: Arc<dyn LocalChannelTargets>) -> Self {
+        self.nvidia = Some(targets);
+        self
+    }
+
+    /// Returns what this machine lacks for submissions to channels, in a few words, or `None`.
+    pub(super) fn missing_nvidia(&self) -> Option<String> {
+        match &self.nvidia {
+            Some(targets) => targets.missing(),
+            None => Some("no driver here".to_owned()),
+        }
+    }
+
     /// Returns what this machine lacks for its CUDA devices, in a few words, or `None`.
     pub(super) fn missing_cuda(&self) -> Option<String> {
         match &self.cuda {
@@ -136,8 +170,11 @@ impl Factories {
     /// Starts the slow preparations for a replay on this target that will soon be requested. Does nothing for targets
     /// that need no preparation and for targets of agents.
     pub fn prestart_worker(&self, target: &str) {
-        let number = target.strip_prefix("cuda:").and_then(|n| n.parse().ok());
-        if let (Some(targets), Some(number)) = (&self.cuda, number) {
+        let number = |prefix: &str| target.strip_prefix(prefix).and_then(|n| n.parse().ok());
+        if let (Some(targets), Some(number)) = (&self.cuda, number("cuda:")) {
+            targets.prestart(number);
+        }
+        if let (Some(targets), Some(number)) = (&self.nvidia, number("nvidia:")) {
             targets.prestart(number);
         }
     }
@@ -209,20 +246,55 @@ impl Factories {
             known: self.names().join(", "),
         };
         let targets = self.cuda.as_ref().ok_or_else(missing)?;
+        self.open_driver_device(&name, || targets.factory(number).map(Factory::Api))
+    }
+
+    /// Opens a GPU of this machine whose channels take submissions; it needs no key store.
+    ///
+    /// # Errors
+    /// If this program has no such targets, the driver has no GPU of this number, or this process holds it already.
+    pub fn open_nvidia(&self, number: u32) -> Result<Lease, ClientError> {
+        let name = format!("nvidia:{number}");
+        let missing = || ClientError::NoTarget {
+            name: name.clone(),
+            known: self.names().join(", "),
+        };
+        let targets = self.nvidia.as_ref().ok_or_else(missing)?;
+        self.open_driver_device(&name, || targets.factory(number).map(Factory::Channel))
+    }
+
+    /// Opens the server of a device that a driver of this machine isolates, and leases the device.
+    fn open_driver_device(
+        &self,
+        name: &str,
+        factory: impl FnOnce() -> Result<Factory, ReplayDeviceError>,
+    ) -> Result<Lease, ClientError> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = servers.get(&name) {
+        if let Some(server) = servers.get(name) {
             return self.lease(&server.clone());
         }
         let out_of_order = |reason: String| ClientError::OutOfOrder {
-            device: name.clone(),
+            device: name.to_owned(),
             reason,
         };
-        let factory = targets.factory(number).map_err(|e| out_of_order(e.to_string()))?;
-        let server = Server::new(&[Factory::Api(factory)], None, Options::for_api_traces())
-            .map_err(|e| out_of_order(e.to_string()))?;
-        servers.insert(name.clone(), server.clone());
+        let factory = factory().map_err(|e| out_of_order(e.to_string()))?;
+        let server =
+            Server::new(&[factory], None, Options::for_api_traces()).map_err(|e| out_of_order(e.to_string()))?;
+        servers.insert(name.to_owned(), server.clone());
         drop(servers);
         self.lease(&server)
+    }
+
+    /// Returns the GPUs of this machine whose channels take submissions.
+    fn nvidia(&self) -> Vec<ReplayTarget> {
+        let all = self.nvidia.iter().flat_map(|targets| targets.list());
+        let target = |(number, info): (u32, DeviceInfo)| ReplayTarget {
+            name: format!("nvidia:{number}"),
+            description: info.description.clone(),
+            info: Some(info),
+            reach: Availability::Here,
+        };
+        all.map(target).collect()
     }
 
     /// Returns the CUDA devices that this machine's driver lists, or none if there is no driver.
@@ -291,6 +363,8 @@ pub enum TargetName {
     Qemu(qemu::Name),
     /// `cuda:N`.
     Cuda(u32),
+    /// `nvidia:N`.
+    Nvidia(u32),
     /// `agent:NAME/DEVICE`.
     Paired {
         /// Name of the agent in the key store.
@@ -343,9 +417,15 @@ pub fn parse(name: &str) -> Result<TargetName, ClientError> {
             .map_err(|_| bad("the device's number is missing: `cuda:0`"))?;
         return Ok(TargetName::Cuda(number));
     }
+    if let Some(number) = name.strip_prefix("nvidia:") {
+        let number = number
+            .parse()
+            .map_err(|_| bad("the GPU's number is missing: `nvidia:0`"))?;
+        return Ok(TargetName::Nvidia(number));
+    }
     let rest = name
         .strip_prefix("agent:")
-        .ok_or_else(|| bad("it must begin with `software:`, `qemu:`, `cuda:` or `agent:`"))?;
+        .ok_or_else(|| bad("it must begin with `software:`, `qemu:`, `cuda:`, `nvidia:` or `agent:`"))?;
     let (place, device) = rest.rsplit_once('/').ok_or_else(|| bad("the device is missing"))?;
     let device = device.to_owned();
     if device.is_empty() {
@@ -379,11 +459,32 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
         TargetName::Software(model) => return factories.open(&model),
         TargetName::Qemu(name) => return factories.open_qemu(&name),
         TargetName::Cuda(number) => return factories.open_cuda(number),
-        TargetName::Paired { agent, device } => (paired_with(&agent, keys)?, device),
-        TargetName::Tcp { address, device } => (Client::connect(&Endpoint::Tcp(address), keys, None)?, device),
-        TargetName::Unix { path, device } => (Client::connect(&Endpoint::Unix(path), keys, None)?, device),
+        TargetName::Nvidia(number) => return factories.open_nvidia(number),
+        agent => connect_to(name, agent, keys)?,
     };
     Ok(factories.equip(client.lease(&device)?))
+}
+
+/// Connects to the agent in a target name. Returns the connection and the name of the device, which is not leased.
+///
+/// # Errors
+/// If the name has no known form or names no agent, or the agent cannot be reached.
+pub fn connect(name: &str, keys: &KeyStore) -> Result<(Client, String), ClientError> {
+    connect_to(name, parse(name)?, keys)
+}
+
+fn connect_to(name: &str, target: TargetName, keys: &KeyStore) -> Result<(Client, String), ClientError> {
+    match target {
+        TargetName::Paired { agent, device } => Ok((paired_with(&agent, keys)?, device)),
+        TargetName::Tcp { address, device } => Ok((Client::connect(&Endpoint::Tcp(address), keys, None)?, device)),
+        TargetName::Unix { path, device } => Ok((Client::connect(&Endpoint::Unix(path), keys, None)?, device)),
+        TargetName::Software(_) | TargetName::Qemu(_) | TargetName::Cuda(_) | TargetName::Nvidia(_) => {
+            Err(ClientError::InvalidTargetName {
+                name: name.to_owned(),
+                reason: "it names no agent".to_owned(),
+            })
+        }
+    }
 }
 
 /// Returns the description of a target's device. An agent's device is not leased for this and may be held by another
@@ -396,6 +497,7 @@ pub fn query_device(name: &str, factories: &Factories, keys: &KeyStore) -> Resul
         TargetName::Software(model) => Ok(factories.open(&model)?.info().clone()),
         TargetName::Qemu(name) => Ok(factories.open_qemu(&name)?.info().clone()),
         TargetName::Cuda(number) => Ok(factories.open_cuda(number)?.info().clone()),
+        TargetName::Nvidia(number) => Ok(factories.open_nvidia(number)?.info().clone()),
         TargetName::Paired { agent, device } => query_agent_device(&paired_with(&agent, keys)?, device),
         TargetName::Tcp { address, device } => {
             query_agent_device(&Client::connect(&Endpoint::Tcp(address), keys, None)?, device)
@@ -444,7 +546,7 @@ fn query_agent_device(client: &Client, device: String) -> Result<DeviceInfo, Cli
     }
 }
 
-/// Lists the simulators and this machine's CUDA devices. They need no keys.
+/// Lists the simulators, and the CUDA devices and NVIDIA GPUs of this machine. They need no keys.
 #[must_use]
 pub fn list_local(factories: &Factories) -> Vec<ReplayTarget> {
     factories
@@ -452,6 +554,7 @@ pub fn list_local(factories: &Factories) -> Vec<ReplayTarget> {
         .iter()
         .map(|made| software(factories, &made.model))
         .chain(factories.cuda())
+        .chain(factories.nvidia())
         .collect()
 }
 
@@ -556,6 +659,7 @@ mod tests {
             }
         );
         assert_eq!(parse("cuda:3").unwrap(), TargetName::Cuda(3));
+        assert_eq!(parse("nvidia:1").unwrap(), TargetName::Nvidia(1));
         let edu = qemu::Name::parse("edu,dma_mask=1").unwrap();
         assert_eq!(parse("qemu:edu,dma_mask=1").unwrap(), TargetName::Qemu(edu));
         let path = PathBuf::from("/run/a.sock");
@@ -572,6 +676,7 @@ mod tests {
             "qemu:edu;id",
             "cuda:",
             "cuda:x",
+            "nvidia:",
             "agent:",
             "agent:b",
             "agent:b/",

@@ -89,7 +89,10 @@ pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<ApiTraceMetadata,
             ended,
         },
         range,
+        // Only runs of WebAssembly programs have them, which are replayed without a plan.
+        argument_names: Vec::new(),
         // A plan replays calls, not requests to the kernel driver.
         driver: None,
+        clock_start: None,
     })
 }

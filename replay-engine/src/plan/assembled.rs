@@ -1,14 +1,17 @@
 //! Relocation of an existing plan for a device with other memory; and a plan with its page images as one file.
 
 use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, is_within};
-use super::{AccessPlan, BodyBuilder, CompileError, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
+use super::{
+    AccessPlan, BodyBuilder, CompileError, PageImages, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind,
+};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IoSlice, Write};
 use std::path::Path;
-use trace_core::recording::{Digest, Page, zero_digest};
+use std::sync::Arc;
+use trace_core::recording::{Page, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{BusAddr, GpuVa, PAGE_SIZE};
 
@@ -63,10 +66,27 @@ fn put_whole(bytes: &[u8], plan: &Plan, pages: &dyn PageSource, out: &mut impl W
     out.write_all(&(bytes.len() as u64).to_le_bytes())?;
     out.write_all(bytes)?;
     let digests = plan.digests();
-    digests
-        .iter()
-        .filter_map(|d| pages.page(d))
-        .try_for_each(|page| out.write_all(page))
+    let images: Vec<&Page> = digests.iter().filter_map(|d| pages.page(d)).collect();
+    images
+        .chunks(IMAGES_PER_WRITE)
+        .try_for_each(|some| write_images(some, out))
+}
+
+/// Number of images that are written at once: a MiB, so that a buffered file takes them without a copy.
+const IMAGES_PER_WRITE: usize = (1 << 20) / PAGE_SIZE;
+
+fn write_images(images: &[&Page], out: &mut impl Write) -> std::io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = images.iter().map(|page| IoSlice::new(*page)).collect();
+    let mut rest = slices.as_mut_slice();
+    while !rest.is_empty() {
+        match out.write_vectored(rest) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut rest, written),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// The reason why a plan file was not written.
@@ -95,7 +115,7 @@ pub struct Compiled {
     /// The plan.
     pub plan: Plan,
     /// Page images by digest, without the page of zeros.
-    pub pages: BTreeMap<Digest, Box<Page>>,
+    pub pages: PageImages,
 }
 
 impl Compiled {
@@ -230,7 +250,7 @@ impl Compiled {
             let plan = Plan::from_bytes(bytes)?;
             return Ok(Self {
                 plan,
-                pages: BTreeMap::new(),
+                pages: PageImages::new(),
             });
         };
         let cut = PlanError::Cut { bytes: bytes.len() };
@@ -246,7 +266,7 @@ impl Compiled {
         if !odd.is_empty() {
             return Err(cut);
         }
-        let pages = images.iter().map(|p| (*blake3::hash(p).as_bytes(), Box::new(*p)));
+        let pages = images.iter().map(|p| (*blake3::hash(p).as_bytes(), Arc::new(*p)));
         Ok(Self {
             plan,
             pages: pages.filter(|(d, _)| *d != zero_digest()).collect(),

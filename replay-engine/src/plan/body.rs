@@ -50,6 +50,14 @@ impl From<Arc<Vec<u8>>> for Body {
     }
 }
 
+impl Body {
+    /// Returns the bytes, which are shared.
+    #[must_use]
+    pub(crate) fn shared(&self) -> Arc<Vec<u8>> {
+        Arc::clone(&self.0)
+    }
+}
+
 /// Serializes as one byte string.
 impl Serialize for Body {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -24,6 +24,12 @@ pub enum CompileError {
         /// The first damaged block.
         block: Box<DamagedBlock>,
     },
+    /// A page image of the recording is missing, or differs from its digest.
+    #[error("page {page} of the recording is damaged; `kinescope verify` lists all damage")]
+    DamagedPage {
+        /// Its number.
+        page: u32,
+    },
     /// The device's register map is not known.
     #[error("the device's register map `{name}` is not known")]
     UnknownMap {
@@ -39,11 +45,21 @@ pub enum CompileError {
         /// The device.
         device: String,
     },
-    /// The recording has register accesses, and the device takes API traces.
-    #[error("{device} replays API traces, and the recording is not one")]
+    /// The recording has register accesses, and the device takes plans of another kind.
+    #[error("{device} replays {takes}, and the recording has none")]
     TakesNoAccesses {
         /// The device.
         device: String,
+        /// What the device takes.
+        takes: &'static str,
+    },
+    /// The recording has no submissions to channels that can be replayed.
+    #[error("the recording cannot be replayed on {device}: {why}")]
+    Submissions {
+        /// The device.
+        device: String,
+        /// Why.
+        why: String,
     },
     /// The calls cannot be replayed, or an edit of them does not fit.
     #[error(transparent)]

@@ -1,4 +1,5 @@
-//! The kinds of plans: register accesses of a job-manager GPU, accesses to the MMIO regions of a bus device, API calls.
+//! The kinds of plans: register accesses of a job-manager GPU, accesses to the MMIO regions of a bus device, API calls,
+//! submissions to channels.
 
 use super::effects::Expectation;
 use super::origin::Origin;
@@ -7,8 +8,8 @@ use crate::device::{Arena, Window, hardware_record, space};
 use replay_core::{Action, Actions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trace_core::RegOffset;
 use trace_core::recording::{ApiTraceMetadata, Hardware};
+use trace_core::{GpuVa, RegOffset};
 
 /// What one kind of plan has besides the envelope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub enum PlanBody {
     Mmio(MmioPlan),
     /// Driver calls of an API trace.
     Api(ApiTracePlan),
+    /// Submissions to the channels of a GPU.
+    Channel(ChannelPlan),
 }
 
 /// The accesses of a plan, and the memory that belongs to them.
@@ -97,6 +100,43 @@ pub struct ApiTracePlan {
     pub guard: Option<Vec<u64>>,
 }
 
+/// A launch that a plan submits, for messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedLaunch {
+    /// Event of the submission.
+    pub event: u64,
+    /// Name of the kernel, or the address of its code.
+    pub name: String,
+}
+
+/// A plan of submissions to the channels of an NVIDIA GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChannelPlan {
+    /// Version of the kernel driver of the recording, for messages. Empty if the recording does not state it.
+    pub driver_version: String,
+    /// Class of the compute engine that the push buffers are for.
+    pub compute_class: u16,
+    /// First address of the window that the player takes for itself.
+    pub control: GpuVa,
+    /// Encoded steps: see [`nvidia_client::steps`].
+    pub body: Body,
+    /// Number of submissions.
+    pub submissions: u64,
+    /// Launches, by ascending event.
+    pub launches: Vec<PlannedLaunch>,
+    /// Known buffers, so that a fault names the nearest one.
+    pub buffers: Vec<PlanBuffer>,
+}
+
+/// A channel plan with its envelope: what is verified and run.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedSubmissions<'p> {
+    /// The envelope.
+    pub envelope: &'p Plan,
+    /// The submissions.
+    pub channel: &'p ChannelPlan,
+}
+
 /// The kind of an access plan, with what only this kind has.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessKind<'p> {
@@ -162,22 +202,22 @@ impl<'p> PlannedAccesses<'p> {
 }
 
 impl PlanBody {
-    /// Returns the accesses, or `None` if the plan has calls.
+    /// Returns the accesses, or `None` if the plan has none.
     #[must_use]
     pub fn accesses(&self) -> Option<&AccessPlan> {
         match self {
             Self::Registers(plan) => Some(&plan.accesses),
             Self::Mmio(plan) => Some(&plan.accesses),
-            Self::Api(_) => None,
+            Self::Api(_) | Self::Channel(_) => None,
         }
     }
 
-    /// Returns the accesses, or `None` if the plan has calls.
+    /// Returns the accesses, or `None` if the plan has none.
     pub fn accesses_mut(&mut self) -> Option<&mut AccessPlan> {
         match self {
             Self::Registers(plan) => Some(&mut plan.accesses),
             Self::Mmio(plan) => Some(&mut plan.accesses),
-            Self::Api(_) => None,
+            Self::Api(_) | Self::Channel(_) => None,
         }
     }
 
@@ -188,6 +228,7 @@ impl PlanBody {
             Self::Registers(plan) => &plan.accesses.body,
             Self::Mmio(plan) => &plan.accesses.body,
             Self::Api(plan) => &plan.body,
+            Self::Channel(plan) => &plan.body,
         }
     }
 
@@ -197,18 +238,19 @@ impl PlanBody {
             Self::Registers(plan) => plan.accesses.body = bytes,
             Self::Mmio(plan) => plan.accesses.body = bytes,
             Self::Api(plan) => plan.body = bytes,
+            Self::Channel(plan) => plan.body = bytes,
         }
     }
 }
 
 impl Plan {
-    /// Returns the accesses with the envelope, or `None` if the plan has calls.
+    /// Returns the accesses with the envelope, or `None` if the plan has none.
     #[must_use]
     pub fn planned_accesses(&self) -> Option<PlannedAccesses<'_>> {
         let (accesses, kind) = match &self.body {
             PlanBody::Registers(plan) => (&plan.accesses, AccessKind::Registers(plan)),
             PlanBody::Mmio(plan) => (&plan.accesses, AccessKind::Mmio(plan)),
-            PlanBody::Api(_) => return None,
+            PlanBody::Api(_) | PlanBody::Channel(_) => return None,
         };
         Some(PlannedAccesses {
             envelope: self,
@@ -224,13 +266,13 @@ impl Plan {
         Some(PlannedCalls { envelope: self, calls })
     }
 
-    /// Returns the accesses, or `None` if the plan has calls.
+    /// Returns the accesses, or `None` if the plan has none.
     #[must_use]
     pub fn accesses(&self) -> Option<&AccessPlan> {
         self.body.accesses()
     }
 
-    /// Returns the accesses, or `None` if the plan has calls.
+    /// Returns the accesses, or `None` if the plan has none.
     pub fn accesses_mut(&mut self) -> Option<&mut AccessPlan> {
         self.body.accesses_mut()
     }
@@ -296,6 +338,25 @@ impl Plan {
             PlanBody::Api(plan) => Some(plan),
             _ => None,
         }
+    }
+
+    /// Returns the channel plan, or `None` for the other kinds.
+    #[must_use]
+    pub fn channel(&self) -> Option<&ChannelPlan> {
+        match &self.body {
+            PlanBody::Channel(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// Returns the submissions with the envelope, or `None` for the other kinds.
+    #[must_use]
+    pub fn planned_submissions(&self) -> Option<PlannedSubmissions<'_>> {
+        let channel = self.channel()?;
+        Some(PlannedSubmissions {
+            envelope: self,
+            channel,
+        })
     }
 
     /// Returns the offsets of the registers that the plan writes, with the number of writes. Other MMIO regions are not

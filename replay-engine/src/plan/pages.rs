@@ -2,21 +2,61 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
+
+/// Page images of a plan by digest. They share memory with the recording that they come from.
+pub type PageImages = BTreeMap<Digest, Arc<Page>>;
 
 /// Page images by digest.
 pub trait PageSource {
     /// Returns the image with this digest, or `None` if it is missing. The page of zeros need not be stored.
     fn page(&self, digest: &Digest) -> Option<&Page>;
+
+    /// Returns the image for longer than the source. By default it is copied.
+    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+        self.page(digest).map(|page| Arc::new(*page))
+    }
+
+    /// Whether each image was compared with its digest when it was added. A verification need not do it again.
+    fn is_checked(&self) -> bool {
+        false
+    }
 }
 
 fn zero(digest: &Digest) -> Option<&'static Page> {
     (*digest == zero_digest()).then_some(&ZERO_PAGE)
 }
 
-impl PageSource for BTreeMap<Digest, Box<Page>> {
+impl PageSource for PageImages {
     fn page(&self, digest: &Digest) -> Option<&Page> {
         self.get(digest).map(|p| &**p).or_else(|| zero(digest))
+    }
+
+    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+        match self.get(digest) {
+            Some(page) => Some(Arc::clone(page)),
+            None => zero(digest).map(|page| Arc::new(*page)),
+        }
+    }
+}
+
+/// Images of a plan whose digests this process computed from them, or compared with them: those that a compiler or
+/// [`super::Compiled::from_bytes`] made.
+#[derive(Clone, Copy, Debug)]
+pub struct ComputedImages<'a>(pub &'a PageImages);
+
+impl PageSource for ComputedImages<'_> {
+    fn page(&self, digest: &Digest) -> Option<&Page> {
+        self.0.page(digest)
+    }
+
+    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+        self.0.shared_page(digest)
+    }
+
+    fn is_checked(&self) -> bool {
+        true
     }
 }
 

@@ -10,11 +10,12 @@ pub(crate) use changes::Change;
 pub(crate) use edits::Edit;
 
 use super::memory::{PlanGpuMemory, PlanPages};
-use super::{CompileError, PlanPage, PlanSpace};
+use super::{CompileError, PageImages, PlanPage, PlanSpace};
 use crate::device::Arena;
 pub(crate) use cpu::CpuMemory;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 use trace_core::mmu::{for_each_table, root_register, translate};
 use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
@@ -162,7 +163,7 @@ pub struct RelocatedMemory<'a> {
     /// Images that changes take bytes from, by number.
     images: Vec<Digest>,
     image_numbers: HashMap<Digest, u32>,
-    image_pages: BTreeMap<Digest, Box<Page>>,
+    image_pages: PageImages,
     /// Whether the initial contents are still under construction.
     starting: bool,
     next: u64,
@@ -190,7 +191,7 @@ pub struct RelocatedSpace {
 pub(crate) struct RelocatedPages {
     pub pages: Vec<PlanPage>,
     pub images: Vec<Digest>,
-    pub by_digest: BTreeMap<Digest, Box<Page>>,
+    pub by_digest: PageImages,
 }
 
 impl<'a> RelocatedMemory<'a> {
@@ -224,7 +225,7 @@ impl<'a> RelocatedMemory<'a> {
             fresh: HashSet::new(),
             images: Vec::new(),
             image_numbers: HashMap::new(),
-            image_pages: BTreeMap::new(),
+            image_pages: PageImages::new(),
             starting: true,
             next: arena.base.frame(),
             arena,
@@ -424,12 +425,12 @@ impl<'a> RelocatedMemory<'a> {
         for (frame, (role, content)) in self.content {
             let digest = match content {
                 Content::Stored(page, digest) => {
-                    by_digest.entry(digest).or_insert_with(|| Box::new(*page));
+                    by_digest.entry(digest).or_insert_with(|| Arc::new(*page));
                     digest
                 }
                 Content::Made(page) => {
                     let digest = *blake3::hash(&*page).as_bytes();
-                    by_digest.entry(digest).or_insert(page);
+                    by_digest.entry(digest).or_insert_with(|| Arc::from(page));
                     digest
                 }
             };

@@ -10,13 +10,15 @@ pub use lines::TextError;
 
 use super::api_body::CallReader;
 use super::{
-    AccessPlan, BodyBuilder, Budgets, Compiled, MIN_PLAN_VERSION, MmioPlan, PLAN_VERSION, PageSource, Plan, PlanBody,
-    PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, RegisterPlan, Rewrite, RewriteKind,
+    AccessPlan, BodyBuilder, Budgets, ChannelPlan, Compiled, MIN_PLAN_VERSION, MmioPlan, PLAN_VERSION, PageSource,
+    Plan, PlanBody, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, RegisterPlan, Rewrite, RewriteKind,
 };
 use crate::device::{Arena, Window};
 use actions::{parse_action, print_action};
 use content::Contents;
 use lines::Fields;
+use nvidia_client::Place;
+use nvidia_client::steps::{EngineKind, Step, Steps};
 use replay_core::Actions;
 use std::fmt::Write as _;
 use trace_core::families::page_table_formats;
@@ -139,10 +141,46 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
         }
         return Ok(());
     }
+    if let Some(channel) = plan.channel() {
+        // For people only, as for an API-trace plan.
+        return steps(channel, out);
+    }
     for action in Actions::new(plan.body.bytes()) {
         match action {
             Ok(a) => print_action(&a, out)?,
             Err(e) => return writeln!(out, "undecodable {}", lines::quote(&e.to_string())),
+        }
+    }
+    Ok(())
+}
+
+fn steps(channel: &ChannelPlan, out: &mut String) -> std::fmt::Result {
+    for step in Steps::new(&channel.body) {
+        match step {
+            Ok(Step::Map { place, va, bytes }) => {
+                let place = match place {
+                    Place::Video => "video",
+                    Place::System => "system",
+                };
+                writeln!(out, "map {place} {va:#x} bytes {bytes}")?;
+            }
+            Ok(Step::MapScheduler { va }) => writeln!(out, "map scheduler {va:#x}")?,
+            Ok(Step::Write { va, data }) => writeln!(out, "write {va:#x} bytes {}", data.len())?,
+            Ok(Step::WritePages { va, bytes, .. }) => writeln!(out, "write {va:#x} bytes {bytes}")?,
+            Ok(Step::Submit {
+                event,
+                engine,
+                va,
+                words,
+            }) => {
+                let engine = match engine {
+                    EngineKind::Compute => "compute",
+                    EngineKind::Copy => "copy",
+                };
+                writeln!(out, "submit {event} {engine} {va:#x} words {words}")?;
+            }
+            Ok(Step::Read { output, va, bytes }) => writeln!(out, "read {output} {va:#x} bytes {bytes}")?,
+            Err(e) => writeln!(out, "undecodable {}", lines::quote(&e.to_string()))?,
         }
     }
     Ok(())

@@ -8,7 +8,8 @@ use super::unknown_client_log::LogTopic;
 use super::unknown_clients::UnknownClient;
 use crate::wire::message::{SessionRefusal, SessionReply};
 use crate::wire::{
-    Channel, Limits, Preamble, PreambleWord, PublicKey, Stream, Topic, WRITE_LIMIT, WireError, describe_mismatch,
+    Channel, LOWEST, Limits, Preamble, PreambleWord, PublicKey, Stream, Topic, WRITE_LIMIT, WireError,
+    describe_mismatch,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,9 +74,10 @@ fn serve(
         Err(e) => return Err(WireError::from(e).within(limit)),
     };
     let pairs = theirs.known_word() == Some(PreambleWord::Pair);
+    let version = Preamble::new(PreambleWord::Go).common_version(&theirs);
     let word = if shared.sessions.is_full() {
         PreambleWord::Full
-    } else if Preamble::new(PreambleWord::Go).common_version(&theirs).is_none() {
+    } else if version.is_none() {
         PreambleWord::NoVersion
     } else {
         match theirs.known_word() {
@@ -102,6 +104,7 @@ fn serve(
     let prologue: Vec<u8> = their_bytes.into_iter().chain(our_bytes?).collect();
     let mut channel =
         Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by).map_err(|e| e.within(limit))?;
+    channel.version = version.unwrap_or(LOWEST);
     if pairs {
         // Still an unknown client, which no user has seen. It takes no place from others until the code can be shown.
         let introduced = pairing::introduce(&mut channel, peer, Instant::now() + limit);

@@ -173,6 +173,18 @@ impl PageSource for PinnedPages {
             None => (*digest == zero_digest()).then_some(&ZERO_PAGE),
         }
     }
+
+    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+        match self.0.get(digest) {
+            Some(page) => Some(Arc::clone(page)),
+            None => (*digest == zero_digest()).then(|| Arc::new(ZERO_PAGE)),
+        }
+    }
+
+    // Images are compared with their digests when they arrive, before the cache or a plan gets them.
+    fn is_checked(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

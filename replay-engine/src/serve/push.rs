@@ -3,9 +3,11 @@
 use super::cache::{PartKind, PinnedPages};
 use super::runner::PreparedReplay;
 use super::session::{Session, SessionEnd};
+use super::slot::Hold;
+use crate::channel::check_memory;
 use crate::device::DeviceInfo;
 use crate::plan::{MIN_PLAN_VERSION, PLAN_VERSION, Plan, PlanError};
-use crate::target::ApiSupport;
+use crate::target::{ApiSupport, ReplayPreparation};
 use crate::verify::{self, MAX_STEPS, Work};
 use crate::wire::Topic;
 use crate::wire::delta::{Outline, Step, StepSource, join, new_bytes, resolve};
@@ -54,6 +56,29 @@ pub(crate) fn fold_ranges(indices: impl IntoIterator<Item = u32>) -> Vec<IndexRa
 
 fn no(text: impl Into<String>) -> Result<PushResult, SessionEnd> {
     Ok(PushResult::No(PagesReply::Unacceptable(text.into())))
+}
+
+/// Calls `check`. Meanwhile, another thread prepares the replay, if the memory of the plan keeps the rules.
+/// `progress` cancels the check of the memory: a withdrawn offer does not wait for it.
+fn prepare_meanwhile<T>(
+    preparation: &dyn ReplayPreparation,
+    ready: &PreparedReplay,
+    target: &DeviceInfo,
+    progress: &Progress,
+    check: impl FnOnce() -> T,
+) -> T {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let work = Work::new(MAX_STEPS, progress);
+            if let Some(planned) = ready.plan.planned_submissions()
+                && let Ok(memory) = check_memory(planned, &ready.pages, target, &work)
+                && progress.check().is_ok()
+            {
+                preparation.prepare(planned, memory, &ready.pages);
+            }
+        });
+        check()
+    })
 }
 
 impl Session {
@@ -109,16 +134,22 @@ impl Session {
             ));
         }
         let wanted: Vec<Digest> = distinct.into_iter().collect();
-        let Some(pages) = self.images(&wanted)? else {
-            return Ok(PushResult::GivenUp);
+        let pages = match self.shared.take_lent(self.client, &wanted) {
+            Some(pages) => {
+                self.sender.send(Topic::Pages, &PagesReply::LackPages(Vec::new()))?;
+                pages
+            }
+            None => {
+                let Some(pages) = self.images(&wanted)? else {
+                    return Ok(PushResult::GivenUp);
+                };
+                let Some(pages) = pages else {
+                    return no("a page image does not have its digest");
+                };
+                PinnedPages(wanted.into_iter().zip(pages).collect())
+            }
         };
-        let Some(pages) = pages else {
-            return no("a page image does not have its digest");
-        };
-        let ready = PreparedReplay {
-            plan,
-            pages: PinnedPages(wanted.into_iter().zip(pages).collect()),
-        };
+        let ready = PreparedReplay { plan, pages };
         let check = |progress: &Progress| match (ready.plan.planned_calls(), api) {
             (Some(calls), Some(api)) => verify::verify_calls(&**api, calls, target),
             _ => {
@@ -126,7 +157,15 @@ impl Session {
                 verify::verify_within(&ready.plan, &ready.pages, target, &work)
             }
         };
-        let Some(checked) = self.watched(check)? else {
+        let preparation = self.hold.as_ref().and_then(Hold::preparation);
+        let checked = self.watched(|progress| match &preparation {
+            Some(preparation) => prepare_meanwhile(&**preparation, &ready, target, progress, || check(progress)),
+            None => check(progress),
+        });
+        if let Some(preparation) = preparation.filter(|_| !matches!(checked, Ok(Some(Ok(_))))) {
+            preparation.discard();
+        }
+        let Some(checked) = checked? else {
             return Ok(PushResult::GivenUp);
         };
         Ok(match checked {

@@ -4,9 +4,9 @@
 use super::cache::PinnedPages;
 use super::slot::panic_text;
 use crate::device::RegisterTarget;
-use crate::plan::{Plan, PlannedAccesses, PlannedCalls};
+use crate::plan::{Plan, PlannedAccesses, PlannedCalls, PlannedSubmissions};
 use crate::run::{self, Outcome, RunArtifacts, Verdict};
-use crate::target::{ApiTarget, OpenTarget, TargetRequest, TracedMemory};
+use crate::target::{ApiTarget, ChannelTarget, OpenTarget, TargetRequest, TracedMemory};
 use crate::tune::TuneReport;
 use crate::wire::message::RunReply;
 use crate::wire::{BULK, Sender, Topic, WireError};
@@ -132,10 +132,30 @@ fn run_request(
     let result = match (device, plan.planned_accesses(), plan.planned_calls()) {
         (OpenTarget::Registers(device), Some(plan), _) => run_repeated(plan, ready, &mut **device, control)?,
         (OpenTarget::Api(device), _, Some(plan)) => run_calls(plan, ready, &mut **device, request, control)?,
+        (OpenTarget::Channel(device), _, _) => match plan.planned_submissions() {
+            Some(plan) => run_submissions(plan, ready, &mut **device, control)?,
+            None => RunResult::Failed("the plan is of another kind than the device".to_owned()),
+        },
         // A verified plan is one for its device.
         _ => RunResult::Failed("the plan is of another kind than the device".to_owned()),
     };
     Some(Box::new(result))
+}
+
+/// Replays submissions to channels.
+fn run_submissions(
+    plan: PlannedSubmissions<'_>,
+    ready: &PreparedReplay,
+    device: &mut dyn ChannelTarget,
+    control: &RunControl,
+) -> Option<RunResult> {
+    let progress = control.next()?;
+    let began = Instant::now();
+    let mut outcome = device.replay(plan, &ready.pages, control.repeat, &progress);
+    if outcome.timing.runs_ns.is_empty() {
+        outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
+    }
+    (!control.is_cancelled()).then(|| RunResult::Replayed(Box::new(outcome), None))
 }
 
 /// Runs a request for an API trace. Results of a tuning before it was stopped are kept.

@@ -4,9 +4,10 @@ use super::push::PushResult;
 use super::runner::{self, PreparedReplay, RunEnd};
 use super::sessions::SessionSlot;
 use super::shared::{Options, Shared};
-use super::slot::{Hold, LostDevice};
+use super::slot::{Hold, LostDevice, Slot};
 use crate::device::Containment;
-use crate::target::{TargetRequest, check_access_request};
+use crate::target::{TargetRequest, check_replay_request};
+use crate::wasm::{WasmReport, WasmResult, WasmRunError};
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};
 use crate::wire::{Channel, Frame, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
 /// Interval at which a run's progress is read.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// Interval at which a waiting session checks whether it has to end.
 const LOOK: Duration = Duration::from_millis(200);
@@ -28,7 +29,7 @@ const GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// The reason why a session ends.
 #[derive(Debug)]
-pub(super) struct SessionEnd(WireError);
+pub(super) struct SessionEnd(pub(super) WireError);
 
 impl SessionEnd {
     pub fn protocol(what: impl Into<String>) -> Self {
@@ -49,12 +50,23 @@ impl From<trace_core::encode::EncodeError> for SessionEnd {
 }
 
 /// An event that a session waits for.
-enum Event {
+pub(super) enum Event {
     Arrived(ReaderMessage),
     /// The run of this number has ended.
     Ran(u64, RunEnd),
-    /// The verification of a plan has ended.
+    /// The verification of a plan or of a program has ended.
     Checked,
+    /// A result of the WebAssembly run of this number.
+    WasmResult(u64, Box<WaitingWasmResult>),
+    /// The WebAssembly run of this number has ended.
+    WasmEnded(u64, Result<WasmReport, WasmRunError>),
+}
+
+/// A result of a WebAssembly run that waits to be sent.
+pub(super) struct WaitingWasmResult {
+    pub result: WasmResult,
+    /// Its end tells the sender of the event that the result does not occupy memory any more.
+    pub on_sent: Option<SyncSender<()>>,
 }
 
 /// One client's session.
@@ -62,16 +74,18 @@ pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) sender: Sender,
     pub(super) client: PublicKey,
-    name: String,
+    pub(super) name: String,
     place: SessionSlot,
-    events: Receiver<Event>,
-    to_self: SyncSender<Event>,
-    hold: Option<Hold>,
+    pub(super) events: Receiver<Event>,
+    pub(super) to_self: SyncSender<Event>,
+    pub(super) hold: Option<Hold>,
     /// Whether the client's user accepts that the device has no containment.
     uncontained: bool,
     ready: Option<Arc<PreparedReplay>>,
     /// Number of the last run. A run that was abandoned as hanging may still end later.
-    run: u64,
+    pub(super) run: u64,
+    /// Protocol version of the connection.
+    pub(super) version: u16,
     open: Arc<AtomicBool>,
 }
 
@@ -90,6 +104,7 @@ impl Session {
             sender,
             receiver,
             remote,
+            version,
             ..
         } = channel;
         let (to_self, events) = sync_channel(WAITING_FRAMES);
@@ -115,6 +130,7 @@ impl Session {
             uncontained: false,
             ready: None,
             run: 0,
+            version,
             open,
         };
         // This detects a key that was removed between the key store lookup and the registration of the session.
@@ -145,7 +161,7 @@ impl Session {
                 Ok(Event::Arrived(ReaderMessage::Frame(frame))) => return Ok(frame),
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => return Err(SessionEnd(e)),
                 // A run that was abandoned as hanging has ended: its target is already replaced.
-                Ok(Event::Ran(..) | Event::Checked) => {}
+                Ok(Event::Ran(..) | Event::Checked | Event::WasmResult(..) | Event::WasmEnded(..)) => {}
                 Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
                     return Err(SessionEnd(WireError::Closed));
                 }
@@ -156,7 +172,7 @@ impl Session {
     }
 
     /// Ends the session, with a message to the client, if the client's key was removed.
-    fn still_known(&self) -> Result<(), SessionEnd> {
+    pub(super) fn still_known(&self) -> Result<(), SessionEnd> {
         match self.place.is_forgotten() {
             true => Err(self.refuse(SessionRefusal::Forgotten)),
             false => Ok(()),
@@ -164,7 +180,7 @@ impl Session {
     }
 
     /// Looks the client's key up in the key store. Every operation that grants something calls this first.
-    fn look_up(&self) -> Result<(), SessionEnd> {
+    pub(super) fn look_up(&self) -> Result<(), SessionEnd> {
         self.still_known()?;
         let Some(keys) = self.shared.keys.as_ref().filter(|_| self.place.pinned) else {
             return Ok(());
@@ -231,7 +247,7 @@ impl Session {
             loop {
                 match self.events.recv_timeout(TICK) {
                     Ok(Event::Checked) | Err(RecvTimeoutError::Disconnected) => break,
-                    Ok(Event::Ran(..)) => {}
+                    Ok(Event::Ran(..) | Event::WasmResult(..) | Event::WasmEnded(..)) => {}
                     Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
                         quit.get_or_insert(SessionEnd(e));
                     }
@@ -287,6 +303,9 @@ impl Session {
                     }
                 };
                 self.sender.send(Topic::Lease, &reply)?;
+                if let (LeaseReply::Granted(_), Some(hold)) = (&reply, &mut self.hold) {
+                    hold.prestart();
+                }
             }
             Topic::Pages => {
                 let (head, body) = match frame.message()? {
@@ -326,6 +345,7 @@ impl Session {
                 // It crossed the end of its run in transit.
                 RunRequest::Cancel => {}
             },
+            Topic::Wasm => self.answer_wasm(frame)?,
             other => return Err(SessionEnd::protocol(format!("a frame about {other:?}"))),
         }
         Ok(())
@@ -339,17 +359,7 @@ impl Session {
             let known = self.shared.slots.iter().map(|s| s.info().name.clone()).collect();
             return Ok(LeaseReply::NoDevice { known });
         };
-        // A client that has just released the device may still be disconnecting.
-        let by = Instant::now() + GIVING_BACK;
-        let taken = loop {
-            match slot.take(&self.name) {
-                Err(why) if matches!(*why, LeaseReply::Busy { .. }) && Instant::now() < by => {
-                    std::thread::sleep(Duration::from_millis(10))
-                }
-                other => break other,
-            }
-        };
-        Ok(match taken {
+        Ok(match take_slot(slot, &self.name) {
             Ok(hold) => {
                 tracing::info!(client = self.name, device, "leased");
                 let info = hold.info().clone();
@@ -381,7 +391,7 @@ impl Session {
         if let Some(hold) = &self.hold {
             let checked = match (ready.plan.planned_calls(), hold.api()) {
                 (Some(calls), Some(api)) => api.check_request(calls, &request),
-                _ => check_access_request(&request, &hold.info().name),
+                _ => check_replay_request(&request, hold.info()),
             };
             if let Err(refusal) = checked {
                 return Ok(self.sender.send(Topic::Run, &RunReply::Refused(refusal))?);
@@ -465,7 +475,7 @@ impl Session {
                     watched.ended = Some(ended);
                     return watched;
                 }
-                Ok(Event::Ran(..) | Event::Checked) => {}
+                Ok(Event::Ran(..) | Event::Checked | Event::WasmResult(..) | Event::WasmEnded(..)) => {}
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
                     watched.quit = Some(SessionEnd(e));
                     stop(&mut stop_by);
@@ -511,6 +521,25 @@ impl Session {
 
 fn is_give_up(frame: &Frame) -> bool {
     frame.concern == Topic::Pages && matches!(frame.message(), Ok(PagesRequest::GiveUp))
+}
+
+/// Leases a device. A client that has just released it may still be disconnecting.
+pub(super) fn take_slot(slot: &Arc<Slot>, holder: &str) -> Result<Hold, Box<LeaseReply>> {
+    wait_for_lease(|| slot.take(holder), |why| matches!(**why, LeaseReply::Busy { .. }))
+}
+
+/// Calls `take` until it grants a lease, or refuses for another reason than `is_busy`, at most for [`GIVING_BACK`].
+pub(super) fn wait_for_lease<T, E>(
+    mut take: impl FnMut() -> Result<T, E>,
+    is_busy: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let by = Instant::now() + GIVING_BACK;
+    loop {
+        match take() {
+            Err(why) if is_busy(&why) && Instant::now() < by => std::thread::sleep(Duration::from_millis(10)),
+            other => return other,
+        }
+    }
 }
 
 /// Reports the end of a check, however it ended.

@@ -1,15 +1,19 @@
 //! State that all connections of a server share, and its limits.
 
-use super::cache::Cache;
+use super::cache::{Cache, PinnedPages};
 use super::pairing::Pairing;
 use super::sessions::Sessions;
 use super::slot::Slot;
 use super::unknown_client_log::UnknownClientLog;
 use super::unknown_clients::UnknownClients;
-use crate::wire::{HANDSHAKE_LIMIT, KeyPair, KeyStore, ServeLock};
+use super::wasm_targets::WasmService;
+use crate::plan::PageImages;
+use crate::wasm::WasmBudgets;
+use crate::wire::{HANDSHAKE_LIMIT, KeyPair, KeyStore, PublicKey, ServeLock};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use trace_core::recording::Digest;
 
 /// Limits of a server.
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ pub struct Options {
     pub strangers: usize,
     /// Maximum time for a connection to authenticate, and for a pairing client to send the inputs of the code.
     pub introduction: Duration,
+    /// Budgets of runs of WebAssembly programs.
+    pub wasm: WasmBudgets,
 }
 
 /// Default maximum number of repetitions of one run.
@@ -49,6 +55,7 @@ impl Default for Options {
             share: 16,
             strangers: 16,
             introduction: HANDSHAKE_LIMIT,
+            wasm: WasmBudgets::default(),
         }
     }
 }
@@ -74,12 +81,29 @@ pub(crate) struct Shared {
     pub keys: Option<Arc<KeyStore>>,
     pub slots: Vec<Arc<Slot>>,
     pub cache: Mutex<Cache>,
+    /// Images of the next plan of a client in this process.
+    pub lent: Mutex<PageImages>,
     pub pairing: Mutex<Pairing>,
     pub options: Options,
     pub sessions: Arc<Sessions>,
     pub strangers: Arc<UnknownClients>,
     pub stranger_log: UnknownClientLog,
     pub stopping: AtomicBool,
+    /// What runs WebAssembly programs, if the server offers that.
+    pub wasm: OnceLock<WasmService>,
     /// The lock that shows other programs that these keys are served.
     pub _serving: Option<ServeLock>,
+}
+
+impl Shared {
+    /// Takes the images that a client in this process lent, if they are all of these.
+    pub fn take_lent(&self, client: PublicKey, digests: &[Digest]) -> Option<PinnedPages> {
+        if client != self.local.public() {
+            return None;
+        }
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let lent = std::mem::take(&mut *lent);
+        let has_all = digests.iter().all(|digest| lent.contains_key(digest));
+        (has_all && !lent.is_empty()).then(|| PinnedPages(lent.into_iter().collect()))
+    }
 }

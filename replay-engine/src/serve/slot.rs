@@ -1,7 +1,7 @@
 //! The state of a device on the agent: free, held by one client, or out of order.
 
 use crate::device::{Arena, Containment, DeviceInfo, DeviceInterface, ReplayDeviceError};
-use crate::target::{ApiSupport, Factory, OpenTarget};
+use crate::target::{ApiSupport, Factory, OpenTarget, ReplayPreparation};
 use crate::wire::message::{DeviceState, LeaseReply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -172,6 +172,21 @@ impl Hold {
     /// Returns the API of the device's traces, or `None` if it takes register accesses.
     pub fn api(&self) -> Option<&Arc<dyn ApiSupport>> {
         self.slot.api.as_ref()
+    }
+
+    /// Starts the slow preparations for a replay, if the device has any.
+    pub fn prestart(&mut self) {
+        if let Some(OpenTarget::Channel(device)) = &mut self.device {
+            device.prestart();
+        }
+    }
+
+    /// Returns what prepares a replay while its plan is verified, if the device has it.
+    pub fn preparation(&self) -> Option<Arc<dyn ReplayPreparation>> {
+        match &self.device {
+            Some(OpenTarget::Channel(device)) => device.preparation(),
+            _ => None,
+        }
     }
 
     /// Borrows the target. It must be returned with [`Hold::give_back`] or reported lost with [`Hold::lose`].

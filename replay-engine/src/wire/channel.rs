@@ -2,6 +2,7 @@
 
 use super::frame::{Frame, FrameError, Limits, PIECE, Pieces, Topic, first_piece};
 use super::keys::{KeyPair, NOISE_PATTERN, PublicKey};
+use super::preamble::LOWEST;
 use super::stream::Stream;
 use serde::Serialize;
 use snow::{HandshakeState, StatelessTransportState};
@@ -99,6 +100,8 @@ pub struct Channel {
     pub remote: PublicKey,
     /// Hash of the whole handshake: equal on both ends and different for every other connection.
     pub hash: [u8; 32],
+    /// Protocol version of the connection: the lowest one until [`Channel::with_version`] sets it.
+    pub version: u16,
 }
 
 fn builder<'a>(own: &'a KeyPair, prologue: &'a [u8]) -> Result<snow::Builder<'a>, WireError> {
@@ -206,7 +209,14 @@ impl Channel {
             receiver,
             remote,
             hash,
+            version: LOWEST,
         })
+    }
+
+    /// Returns the same channel with the protocol version that both ends agreed on.
+    #[must_use]
+    pub fn with_version(self, version: u16) -> Self {
+        Self { version, ..self }
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Topic {
     Run = 5,
     /// Raw bytes that an earlier message announced.
     Bulk = 6,
+    /// Running a WebAssembly program, since version 6.
+    Wasm = 7,
 }
 
 /// The direction of frames, which determines the limits.
@@ -49,8 +51,8 @@ impl Limits {
             (Topic::Pair, _) => 1 << 10,
             (Topic::Session | Topic::Lease, Self::FromClient) => 4 << 10,
             (Topic::Session | Topic::Lease, Self::FromAgent) => 1 << 20,
-            (Topic::Pages, _) | (Topic::Run, Self::FromClient) => 16 << 20,
-            (Topic::Run, Self::FromAgent) => encode::MAX_RECORD,
+            (Topic::Pages, _) | (Topic::Run | Topic::Wasm, Self::FromClient) => 16 << 20,
+            (Topic::Run | Topic::Wasm, Self::FromAgent) => encode::MAX_RECORD,
             (Topic::Bulk, _) => BULK,
         }
     }

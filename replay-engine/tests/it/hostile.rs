@@ -16,6 +16,7 @@ use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest, SessionRefusal,
     SessionReply,
 };
+use replay_engine::wire::wasm_message::{WasmReply, WasmRequest};
 use replay_engine::wire::{Channel, Frame, KeyPair, KeyStore, Preamble, PreambleWord, Topic};
 use serde::de::DeserializeOwned;
 use std::io::{Read as _, Write as _};
@@ -96,6 +97,7 @@ fn agent_survives_random_messages_of_a_paired_client() {
         Topic::Pages,
         Topic::Run,
         Topic::Bulk,
+        Topic::Wasm,
     ]);
     let frame = (concern, prop::collection::vec(any::<u8>(), 0..300));
     let strategy = (any::<bool>(), prop::collection::vec(frame, 1..8));
@@ -628,6 +630,8 @@ fn messages_parse_arbitrary_bytes_with_bounded_memory() {
             check_decoding::<PagesReply>(&bytes);
             check_decoding::<RunRequest>(&bytes);
             check_decoding::<RunReply>(&bytes);
+            check_decoding::<WasmRequest>(&bytes);
+            check_decoding::<WasmReply>(&bytes);
             Ok(())
         })
         .unwrap();

@@ -19,4 +19,5 @@ mod platform;
 mod qemu;
 mod replaying;
 mod support;
+mod wasm;
 mod windows;

@@ -1,10 +1,11 @@
-// Writes to an illegal address with --bad, and never ends with --hang. Without an option, the result is correct.
+// Writes to an illegal address with --bad, and never ends with --hang. Without an option, the result is correct. The order
+// 3 in its first input makes a replay write to a misaligned address.
 #include <unistd.h>
 
 #include "check.h"
 
 const unsigned BLOCK = 128;
-const uint32_t RIGHT = 0, BAD = 1, HANG = 2;
+const uint32_t RIGHT = 0, BAD = 1, HANG = 2, MISALIGNED = 3;
 
 // The order is in device memory, so that another input can make a replay fail too.
 struct Orders {
@@ -16,6 +17,7 @@ struct Orders {
 __global__ void obey(uint32_t *out, const Orders *orders, uint32_t n) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (orders->order == BAD && i == 0) *(volatile uint32_t *)orders->address = 1;
+    if (orders->order == MISALIGNED && i == 0) *(volatile uint32_t *)((char *)out + 1) = 1;
     while (*(const volatile uint32_t *)&orders->order == HANG) {}
     if (i < n) out[i] = i * 3 + orders->order;
 }

@@ -95,6 +95,7 @@ const VERBS: &[&str] = &[
     "export {} --to vcd -o {out}.vcd",
     "export {} --to fst -o {out}.fst",
     "export {} --to perfetto -o {out}.pftrace",
+    "export {} --to channel -o {out}.chan",
     "notebook {} -o {out}.html",
     "link {}",
     "verify {}",
@@ -126,6 +127,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("agents", "takes no file"),
     ("completions", "takes a shell"),
     ("man", "takes no file"),
+    ("wasm", "takes a program"),
     ("help", "takes a verb"),
 ];
 
@@ -296,11 +298,25 @@ fn api_trace() -> PathBuf {
     root().join("sample-traces/cuda/net.kine")
 }
 
+/// Records a run of a WebAssembly program with two inputs.
+fn record_wasm_run(folder: &Path) -> PathBuf {
+    let input = folder.join("lines.jsonl");
+    std::fs::write(&input, "one two\nthree\n").unwrap();
+    let file = folder.join("wasm-run.kine");
+    let path = |p: PathBuf| p.to_str().unwrap().to_owned();
+    let program = path(root().join("tests/wasm/programs/wordcount.wasm"));
+    let (input, out, to) = (path(input), path(folder.join("out")), path(file.clone()));
+    let ended = run(["wasm", "run", &program, "--inputs", &input, "-o", &out, "--record", &to]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    file
+}
+
 #[test]
 fn verbs_handle_recordings_without_their_data() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = write_sparse_recordings(folder.path());
     all.push(api_trace());
+    all.push(record_wasm_run(folder.path()));
     all.push(root().join("trace-core/tests/golden/v2-driver.kine"));
     all.extend(["several-spaces.txt", "configuration-space.log"].map(|n| root().join("tests/excerpts").join(n)));
     sweep(&all, VERBS);

@@ -416,6 +416,18 @@ fn export() {
 }
 
 #[test]
+fn export_of_a_channel_file_needs_no_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("client.chan");
+    let log = root().join("trace-core/import/tests/nvidia/h100-rm-client.klog.gz");
+    let arguments = ["export", log.to_str().unwrap(), "-o", to.to_str().unwrap()];
+    let exported = json(&arguments, 0);
+    assert_form(&exported, &forms::EXPORT_CHANNEL, "");
+    assert_form(&exported["channel"], &forms::CHANNEL_FOOTPRINT, "");
+    assert_eq!(exported["bytes"], std::fs::metadata(&to).unwrap().len());
+}
+
+#[test]
 fn maps() {
     let folder = tempfile::tempdir().unwrap();
     let file = root().join("trace-core/maps/tests/files/timer.svd");
@@ -847,6 +859,45 @@ fn objects_channels_and_push_buffers() {
 }
 
 #[test]
+fn figures_and_references_of_a_driver_trace() {
+    let log = root().join("trace-core/import/tests/nvidia/h100-cuda-vadd.klog.gz");
+    let log = log.to_str().unwrap();
+    let info = json(&["info", log], 0);
+    assert_form(&info, &forms::INFO, "driver_trace:o undecoded:n");
+    let counts = &info["driver_trace"];
+    assert_form(counts, &forms::DRIVER_COUNTS, "");
+    assert_form(&counts["copies"], &forms::ITEM_COUNT, "");
+    assert_eq!(
+        (
+            &counts["channels"],
+            &counts["launches"],
+            &counts["submissions"]["count"]
+        ),
+        (&Value::from(20), &Value::from(408), &Value::from(632))
+    );
+    // The second of the three arrays of vadd.
+    let report = json(&["references", log, "0x7f2bd0802010"], 0);
+    let copy = "va:h part:s submit:n word:n bytes:n other_va:h";
+    assert_references(
+        &report,
+        &[
+            ("object create", "va:h part:s bytes:n buffer:s offset:h"),
+            ("object map", "va:h part:s bytes:n buffer:s offset:h"),
+            ("object unmap", "va:h part:s bytes:n buffer:s offset:h"),
+            ("object free", "va:h part:s bytes:n buffer:s offset:h"),
+            ("launch parameter", "va:h part:s submit:n word:n parameter_offset:n"),
+            ("copy source", copy),
+            ("copy destination", copy),
+            ("fill destination", "va:h part:s submit:n word:n bytes:n"),
+            ("upload destination", "va:h part:s submit:n word:n bytes:n"),
+        ],
+    );
+    let whole = json(&["references", log, "handle:0x5c000098", "--writes"], 0);
+    assert_eq!(whole["target"]["bytes"], 2_097_152);
+    assert_eq!(json(&["check", log], 0).as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn objects_of_a_kernel_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("dmesg.txt");
@@ -870,4 +921,39 @@ fn objects_of_a_kernel_log() {
         (&Value::from("__malloc_dma"), &Value::from(0x4000))
     );
     assert!(buffer["handle"].is_null() && buffer["address"].is_null() && buffer["alloc_event"].is_u64());
+}
+
+#[test]
+fn wasm_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("odd.wat");
+    let text = r#"(module
+        (import "wasi_snapshot_preview1" "fd_filestat_get" (func $stat (param i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "_start")
+            (drop (call $stat (i32.const 0) (i32.const 0)))
+            (if (i32.and (i32.load (i32.const 32)) (i32.const 1)) (then unreachable))))"#;
+    std::fs::write(&program, text).unwrap();
+    let lines = folder.path().join("lines.jsonl");
+    std::fs::write(&lines, "12\n1\n").unwrap();
+    let (program, lines) = (program.to_str().unwrap(), lines.to_str().unwrap());
+    let to = folder.path().join("out");
+    let report = json(
+        &["wasm", "run", program, "--inputs", lines, "-o", to.to_str().unwrap()],
+        1,
+    );
+    assert_form(&report, &forms::WASM_REPORT, "");
+    assert_form(&report["runs"][0], &forms::WASM_RUN, "exit:n");
+    assert_form(&report["runs"][1], &forms::WASM_RUN, "trap:o");
+    assert_form(&report["runs"][1]["trap"], &forms::WASM_TRAP, "function:s offset:h");
+    let written = std::fs::read(to.join("report.json")).unwrap();
+    assert_eq!(report, serde_json::from_slice::<Value>(&written).unwrap());
+    let checked = json(&["wasm", "check", program, "--inputs", lines, "--on", "interpreter"], 0);
+    assert_form(&checked, &forms::WASM_CHECK, "");
+    let text = folder.path().join("odd.ptx");
+    let translated = json(&["wasm", "translate", program, "-o", text.to_str().unwrap()], 0);
+    assert_form(&translated, &forms::WASM_TRANSLATION, "");
+    assert_form(&translated["memories"][0], &forms::WASM_MEMORY, "");
+    let measured = json(&["wasm", "bench", program, "--inputs", lines, "--on", "cpu"], 0);
+    assert_form(&measured[0], &forms::WASM_MEASUREMENT, "");
 }

@@ -7,6 +7,7 @@
 mod elf;
 mod info;
 mod kernels;
+pub mod load;
 mod variables;
 
 pub use elf::MACHINE;
@@ -87,6 +88,38 @@ impl<'a> Cubin<'a> {
     /// Same as [`Cubin::kernels`] for names; [`Error::Field`] for a variable that reaches past its section.
     pub fn variables(&self) -> Result<Vec<Variable<'a>>, Error> {
         variables::read(&self.elf)
+    }
+
+    /// Returns the constant banks of the module as a whole, by number. The banks of kernels are stored with the
+    /// kernels.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Cubin::kernels`] for names.
+    pub fn constant_banks(&self) -> Result<Vec<Bank>, Error> {
+        let mut names = self.elf.names();
+        let mut banks = Vec::new();
+        for (index, section) in self.elf.sections() {
+            if let Some((number, None)) = elf::bank(names.section(index)?) {
+                banks.push(Bank {
+                    number,
+                    bytes: elf::size(section),
+                });
+            }
+        }
+        banks.sort();
+        Ok(banks)
+    }
+
+    /// Places the code and the variables in GPU memory, and relocates them. `allocate` chooses the address of each
+    /// segment; it returns `None` if there is no memory.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`](load::LoadError) for another architecture than 90, a file that a linker has not finished, no
+    /// memory, and damage. Kernels that need CUDA's run-time library are no error: each has the reasons.
+    pub fn load(&self, allocate: &mut load::Allocate<'_>) -> Result<load::LoadedImage, load::LoadError> {
+        load::load(&self.elf, self.arch, allocate)
     }
 }
 

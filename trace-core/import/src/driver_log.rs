@@ -44,6 +44,11 @@ const SEARCHED: usize = 4 << 20;
 /// Maximum number of candidate lines that are parsed for each marker.
 const MAX_TRIED: usize = 64;
 
+/// Describes the error of a GPU that a line of the kernel log reports, or returns `None` if it reports none.
+pub(crate) fn describe_kernel_error(line: &str) -> Option<String> {
+    kernel_error::describe_error(kernel_line::KernelLine::parse(line).text)
+}
+
 /// A log format. Lines come in order.
 trait LogFormat {
     /// Value of [`trace_core::recording::Identity::source`].

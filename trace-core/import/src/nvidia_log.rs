@@ -24,6 +24,8 @@ use super::error::{FilePosition, ImportError};
 use super::unpacked_file::{is_damage, is_packed, unpacked};
 use events::Import;
 pub use events::SOURCE;
+use nvidia_channel::rm::DriverBranch;
+pub use nvidia_channel::rm::find_module_version;
 use records::{End, Records};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -33,6 +35,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
+
+/// Branches of the driver whose requests are known, for messages.
+pub const KNOWN_BRANCHES: &str = "branch 570, 580 or 595";
+
+/// Whether the requests of a version of the driver are known.
+#[must_use]
+pub fn is_known_version(version: &str) -> bool {
+    DriverBranch::from_version(version).is_some()
+}
 
 /// Number of records between two checks for cancellation and memory.
 const RECORDS_PER_CHECK: u64 = 1 << 8;

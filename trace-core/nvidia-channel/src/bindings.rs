@@ -8,7 +8,7 @@ pub const SET_OBJECT: u16 = 0;
 pub const FIRST_ENGINE_METHOD: u16 = 0x100;
 
 /// Classes of a channel: its own, and those of its subchannels. They last from push buffer to push buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bindings {
     host: u16,
     subchannels: [Option<u16>; SUBCHANNELS as usize],
@@ -36,6 +36,28 @@ impl Bindings {
         if let Some(slot) = self.subchannels.get_mut(usize::from(subchannel)) {
             *slot = Some(class);
         }
+    }
+
+    /// Binds an engine's class to the subchannel on which drivers have engines of its kind: nouveau's and CUDA's are the
+    /// same. Does nothing for a class of another kind.
+    pub fn bind_engine(&mut self, class: u16) {
+        // The last byte of a class says what it is for.
+        let subchannel = match class & 0xff {
+            0x97 => 0,
+            0xc0 => 1,
+            0x40 => 2,
+            0x2d => 3,
+            0xb5 => 4,
+            _ => return,
+        };
+        self.bind(subchannel, class);
+    }
+
+    /// Returns the bindings with an engine's class, as [`Self::bind_engine`] binds it.
+    #[must_use]
+    pub fn with_engine(mut self, class: u16) -> Self {
+        self.bind_engine(class);
+        self
     }
 
     /// Returns the class of the channel.

@@ -72,6 +72,15 @@ impl ClassTable {
         &self.methods
     }
 
+    /// Returns the byte addresses of the methods and of the elements of their arrays, in ascending order.
+    pub fn addresses(&'static self) -> impl Iterator<Item = (u16, NamedMethod)> {
+        self.index.iter().filter_map(|(offset, method, element)| {
+            let info = self.methods.get(*method)?;
+            let element = (info.stride != 0).then_some(*element);
+            Some((*offset, NamedMethod { info, element }))
+        })
+    }
+
     /// Returns the method at a byte address, or `None` if the class has no such method.
     #[must_use]
     pub fn method(&'static self, offset: u16) -> Option<NamedMethod> {

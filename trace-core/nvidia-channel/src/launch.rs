@@ -1,5 +1,9 @@
 //! A compute launch: its descriptor, and what constant bank 0 says.
 
+mod request;
+
+pub use request::{BuiltLaunch, Delivery, KernelDescription, LaunchBuildError, LaunchRequest, PREFETCH_TAIL_BYTES};
+
 use crate::GpuVa;
 use crate::memory::{MemoryReader, PartialBytes, UploadedMemory};
 use crate::qmd::{ConstantBank, Dependent, MAX_QMD_BYTES, Qmd, QmdError, QmdKind, QmdVersion, Release};

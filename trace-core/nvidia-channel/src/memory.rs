@@ -122,9 +122,20 @@ impl Page {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         if let Some(target) = self.bytes.get_mut(at..at + bytes.len()) {
             target.copy_from_slice(bytes);
-            for byte in at..at + bytes.len() {
-                self.known[byte / 64] |= 1 << (byte % 64);
+            self.mark_known(at, at + bytes.len());
+        }
+    }
+
+    /// Marks the bytes of a range of the page as known, 64 at a time.
+    fn mark_known(&mut self, start: usize, end: usize) {
+        let mut at = start;
+        while at < end {
+            let (word, bit) = (at / 64, at % 64);
+            let count = (64 - bit).min(end - at);
+            if let Some(bits) = self.known.get_mut(word) {
+                *bits |= (u64::MAX >> (64 - count)) << bit;
             }
+            at += count;
         }
     }
 

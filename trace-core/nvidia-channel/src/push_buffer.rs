@@ -186,11 +186,37 @@ pub struct Methods<'a, 'b> {
     index: usize,
 }
 
-impl Methods<'_, '_> {
+impl<'a> Methods<'a, '_> {
     /// Returns the offset in words of the header that is read next.
     #[must_use]
     pub fn position(&self) -> usize {
         self.runs.position()
+    }
+
+    /// Returns the run of the method that was returned last.
+    #[must_use]
+    pub fn run(&self) -> Option<Run<'a>> {
+        self.run
+    }
+
+    /// Returns the value of the method that was returned last, and the values that follow in its run if they are for the
+    /// same method. These are skipped. Returns `None` for an immediate value, which is in the header.
+    pub fn take_values(&mut self) -> Option<&'a [u8]> {
+        let run = self.run?;
+        let Header::Methods { advance, .. } = run.header else {
+            return None;
+        };
+        let first = self.index.checked_sub(1)?;
+        let repeats = match advance {
+            Advance::Each => false,
+            // The first value is for another method than the later ones.
+            Advance::Once => first > 0,
+            Advance::Never => true,
+        };
+        if repeats {
+            self.index = run.data.len() / 4;
+        }
+        run.data.get(first * 4..self.index * 4)
     }
 
     /// Returns the next method of the current run.
@@ -356,6 +382,43 @@ mod tests {
         let mut runs = PushBuffer::new(&bytes).runs();
         assert_eq!(runs.by_ref().count(), 2);
         assert_eq!(runs.position(), 2);
+    }
+
+    #[test]
+    fn values_of_one_method_are_taken_together() {
+        let bytes = bytes(&[
+            0x6003_206d,
+            1,
+            2,
+            3, // never increments
+            0xa003_2062,
+            4,
+            5,
+            6, // increments once
+            0x2002_2062,
+            7,
+            8,           // increments
+            0x8009_2044, // immediate
+        ]);
+        let mut bindings = Bindings::new(0xc86f);
+        let buffer = PushBuffer::new(&bytes);
+        let mut methods = buffer.methods(&mut bindings);
+        let mut taken = Vec::new();
+        while let Some(Ok(method)) = methods.next() {
+            let words = methods.take_values().map(|v| v.len() / 4);
+            taken.push((method.method, method.value, words));
+        }
+        assert_eq!(
+            taken,
+            [
+                (0x1b4, 1, Some(3)),
+                (0x188, 4, Some(1)),
+                (0x18c, 5, Some(2)),
+                (0x188, 7, Some(1)),
+                (0x18c, 8, Some(1)),
+                (0x110, 9, None),
+            ]
+        );
     }
 
     #[test]

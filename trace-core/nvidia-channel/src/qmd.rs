@@ -1,11 +1,15 @@
 //! Launch descriptors (queue meta data): what a compute engine reads to run a grid.
 
+mod builder;
 mod layout;
+mod shared_memory;
 
+pub use builder::{CacheInvalidation, Prefetch, QmdBuildError, QmdBuilder, ReleaseFence};
 pub use layout::{QmdLayout, QmdVersion};
+pub use shared_memory::{MAX_SHARED_BYTES, RESERVED_SHARED_BYTES, SharedConfiguration};
 
 use crate::GpuVa;
-use crate::field::FieldValue;
+use crate::field::{Field, FieldValue};
 use std::fmt;
 use thiserror::Error;
 
@@ -202,13 +206,19 @@ impl<'a> Qmd<'a> {
     }
 
     /// Returns the number of blocks in x, y and z; for a grid of clusters too.
+    ///
+    /// The descriptor of a grid of clusters counts clusters: CUDA's driver stores 1x8x1 with clusters of 8x1x1 for a grid
+    /// of 8x8x1.
     #[must_use]
     pub fn grid(&self) -> Option<[u32; 3]> {
-        self.three([
+        let grid = self.three([
             ["GRID_WIDTH", "CTA_RASTER_WIDTH"],
             ["GRID_HEIGHT", "CTA_RASTER_HEIGHT"],
             ["GRID_DEPTH", "CTA_RASTER_DEPTH"],
-        ])
+        ])?;
+        let [x, y, z] = self.cluster().unwrap_or([1; 3]).map(|n| n.max(1));
+        let [width, height, depth] = grid;
+        Some([width.checked_mul(x)?, height.checked_mul(y)?, depth.checked_mul(z)?])
     }
 
     /// Returns the number of threads in x, y and z of a block.
@@ -270,20 +280,29 @@ impl<'a> Qmd<'a> {
 
     /// Returns the constant banks that are valid.
     pub fn constant_banks(&self) -> impl Iterator<Item = ConstantBank> + '_ {
-        (0..CONSTANT_BANKS).filter_map(|index| {
-            let parts = |suffix: &str| {
-                let lower = self.element(&format!("CONSTANT_BUFFER_ADDR_LOWER{suffix}"), index)?;
-                Some(self.element(&format!("CONSTANT_BUFFER_ADDR_UPPER{suffix}"), index)? << 32 | lower)
-            };
-            let valid = self.element("CONSTANT_BUFFER_VALID", index)? == 1;
-            let address = parts("").or_else(|| Some(parts("_SHIFTED6")? << 6))?;
-            let bank = ConstantBank {
+        // The names are looked up once for all banks: a recording has thousands of descriptors.
+        let field = |name: &str| self.layout.field(name);
+        let pair = |lower: &str, upper: &str, shift: u32| Some((field(lower)?, field(upper)?, shift));
+        let address = pair("CONSTANT_BUFFER_ADDR_LOWER", "CONSTANT_BUFFER_ADDR_UPPER", 0).or_else(|| {
+            pair(
+                "CONSTANT_BUFFER_ADDR_LOWER_SHIFTED6",
+                "CONSTANT_BUFFER_ADDR_UPPER_SHIFTED6",
+                6,
+            )
+        });
+        let valid = field("CONSTANT_BUFFER_VALID");
+        let size = field("CONSTANT_BUFFER_SIZE_SHIFTED4");
+        let invalidate = field("CONSTANT_BUFFER_INVALIDATE");
+        (0..CONSTANT_BANKS).filter_map(move |index| {
+            let read = |field: &Field| field.read(self.bytes, index);
+            let is_valid = read(valid?)? == 1;
+            let (lower, upper, shift) = address.filter(|_| is_valid)?;
+            Some(ConstantBank {
                 index,
-                address: GpuVa(address),
-                bytes: self.element("CONSTANT_BUFFER_SIZE_SHIFTED4", index)? << 4,
-                invalidate: self.element("CONSTANT_BUFFER_INVALIDATE", index) == Some(1),
-            };
-            valid.then_some(bank)
+                address: GpuVa((read(upper)? << 32 | read(lower)?) << shift),
+                bytes: read(size?)? << 4,
+                invalidate: invalidate.and_then(read) == Some(1),
+            })
         })
     }
 
@@ -355,13 +374,15 @@ impl<'a> Qmd<'a> {
             false => Some((self.layout.field(&format!("DEPENDENT_QMD{index}_{name}"))?, 0)),
         };
         let (enable, element) = field("ENABLE")?;
+        if enable.read(self.bytes, element)? != 1 {
+            return None;
+        }
         let pointer = self.field(&format!("DEPENDENT_QMD{index}_POINTER"))?;
-        let dependent = Dependent {
+        Some(Dependent {
             index,
             address: GpuVa(pointer << 8),
             action: field("ACTION").and_then(|(f, e)| f.text_of(f.read(self.bytes, e)?)),
-        };
-        (enable.read(self.bytes, element)? == 1).then_some(dependent)
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use trace_core::families::{self, ChainJob, Dispatch};
 use trace_core::filter::Selection;
 use trace_core::mmu;
 use trace_core::progress::Progress;
-use trace_core::recording::{ApiTraceMetadata, DmaMapRow, EventKind, InterruptLine, Recording};
+use trace_core::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
 use trace_core::{PAGE_SIZE, RegOffset};
@@ -137,12 +137,7 @@ struct EventCells<'a> {
 }
 
 /// Returns the cells of the event with this index.
-fn event_cells<'a>(
-    recording: &'a Recording,
-    device: Option<RecordedRegisters>,
-    calls: Option<&ApiTraceMetadata>,
-    at: usize,
-) -> EventCells<'a> {
+fn event_cells<'a>(recording: &'a Recording, device: Option<RecordedRegisters>, at: usize) -> EventCells<'a> {
     let events = &recording.events;
     let payload = events.payload.get(at).unwrap_or(0) as usize;
     let (mut kind, mut space, mut offset, mut register) = ("unknown", None, None, None);
@@ -203,7 +198,7 @@ fn event_cells<'a>(
         Some(called) => {
             kind = called.call_name().or_else(|| called.driver_name()).unwrap_or("call");
             let text = recording.describe_driver_event(at);
-            meaning = text.or_else(|| Some(events.call(at)?.describe(calls)));
+            meaning = text.or_else(|| recording.describe_call(at));
         }
         None => {}
     }
@@ -225,7 +220,6 @@ fn events(
     range: impl Iterator<Item = usize> + Clone,
 ) -> Result<RecordBatch, TableError> {
     let device = RecordedRegisters::new(recording);
-    let calls = recording.api();
     let events = &recording.events;
     let mut kinds: Vec<&str> = Vec::with_capacity(n);
     let mut spaces: Vec<Option<&str>> = Vec::with_capacity(n);
@@ -235,7 +229,7 @@ fn events(
     let mut values: Vec<Option<u64>> = Vec::with_capacity(n);
     let mut means: Vec<Option<String>> = Vec::with_capacity(n);
     for at in range.clone() {
-        let cells = event_cells(recording, device, calls, at);
+        let cells = event_cells(recording, device, at);
         kinds.push(cells.kind);
         spaces.push(cells.space);
         offsets.push(cells.offset);

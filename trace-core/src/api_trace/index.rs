@@ -120,6 +120,10 @@ struct IndexBuilder<'a> {
 
 impl IndexBuilder<'_> {
     fn take(&mut self, event: u64, call: &CallEvent) {
+        // Requests to the kernel driver are below the calls: they are no calls of the program, and end no snapshot.
+        if matches!(call, CallEvent::Call(row) if row.is_request()) {
+            return;
+        }
         if call.result() != 0 {
             self.api_trace.failed.push(event);
         }

@@ -5,9 +5,18 @@ use crate::GpuVa;
 
 /// The decoder of the submissions of a recording. It keeps the state of each channel.
 pub trait SubmissionDecoder {
-    /// Decodes a submission. Submissions are decoded in event order and without gaps: the state of a channel depends on
-    /// all earlier ones.
+    /// Decodes a submission. The submissions of a channel are decoded in event order and without gaps: the state of a
+    /// channel depends on all its earlier ones. Those of other channels may be left out.
     fn decode(&mut self, submission: &Submission) -> DecodedSubmission;
+
+    /// Does the same as [`Self::decode`] without the methods, which takes less time and memory. Calls of both count as
+    /// one sequence.
+    fn decode_work(&mut self, submission: &Submission) -> DecodedSubmission {
+        DecodedSubmission {
+            methods: Vec::new(),
+            ..self.decode(submission)
+        }
+    }
 }
 
 /// The commands of a submission.
@@ -17,6 +26,8 @@ pub struct DecodedSubmission {
     pub methods: Vec<DecodedMethod>,
     /// What they make the GPU do, in order.
     pub work: Vec<GpuWork>,
+    /// Addresses that two methods hold, in order. The addresses of work are among them.
+    pub address_words: Vec<AddressWord>,
     /// Why the decoder stopped before the end, or why it read nothing; `None` if it read everything.
     pub error: Option<String>,
 }
@@ -40,6 +51,21 @@ pub struct DecodedMethod {
     pub fields: Vec<(String, String)>,
 }
 
+/// An address in two methods: the upper part, then the lower one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressWord {
+    /// Offset of the upper part in words.
+    pub word: u32,
+    /// Class of the engine.
+    pub class: u16,
+    /// Byte address of the method with the upper part.
+    pub method: u16,
+    /// Name of this method.
+    pub name: &'static str,
+    /// The address.
+    pub va: GpuVa,
+}
+
 /// Work of the GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuWork {
@@ -55,6 +81,10 @@ pub enum GpuWork {
         to: GpuVa,
         /// Number of bytes.
         bytes: u64,
+        /// Whether the source is a physical address.
+        from_is_physical: bool,
+        /// Whether the destination is a physical address.
+        to_is_physical: bool,
     },
     /// Words of the push buffer are written to memory.
     Upload {
@@ -128,12 +158,51 @@ pub struct SubmittedLaunch {
     pub local: u64,
     /// Registers of a thread.
     pub registers: u32,
+    /// Barriers of a block.
+    pub barriers: u32,
     /// Address of the first instruction.
     pub program: GpuVa,
     /// Address of the launch descriptor.
     pub descriptor: GpuVa,
     /// Parameters; empty if the recording does not hold them.
     pub parameters: Vec<SubmittedParameter>,
+    /// Constant banks.
+    pub banks: Vec<SubmittedBank>,
+    /// Semaphores that the GPU writes at the end of the launch.
+    pub releases: Vec<SubmittedRelease>,
+}
+
+impl SubmittedLaunch {
+    /// Returns the bytes of the parameters; empty if the recording does not hold them.
+    #[must_use]
+    pub fn parameter_bytes(&self) -> Vec<u8> {
+        let words = self.parameters.iter();
+        words
+            .flat_map(|p| p.value.to_le_bytes().into_iter().take(p.bytes as usize))
+            .collect()
+    }
+}
+
+/// A constant bank of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmittedBank {
+    /// Number of the bank.
+    pub index: u32,
+    /// Address of its first byte.
+    pub va: GpuVa,
+    /// Size, bytes.
+    pub bytes: u64,
+}
+
+/// A semaphore that the GPU writes at the end of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmittedRelease {
+    /// Address.
+    pub va: GpuVa,
+    /// Value to write, or operand of the reduction.
+    pub payload: u64,
+    /// Name of the reduction with the value in memory, such as `RED_ADD`; `None` if the value is written.
+    pub reduction: Option<&'static str>,
 }
 
 /// A word of a launch's parameters.

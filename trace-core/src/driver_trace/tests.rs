@@ -164,3 +164,35 @@ fn other_recordings_have_no_driver_trace() {
     let found = DriverTrace::from_recording(&Recording::default(), &Progress::new());
     assert_eq!(found, Ok(None));
 }
+
+#[test]
+fn nearest_buffer_has_a_distance() {
+    use ObjectAction::{Create, Map, Unmap};
+    let at = |action, handle, va, bytes| ObjectRow {
+        address: GpuVa::new(va),
+        bytes,
+        second: 0,
+        ..row(action, ObjectKind::Buffer, 0, handle)
+    };
+    let trace = derive(&[
+        row(Create, ObjectKind::Buffer, 0, 3),
+        at(Map, 3, 0x10_0000, 0x1000),
+        row(Create, ObjectKind::Buffer, 0, 4),
+        at(Map, 4, 0x80_0000, 0x1000),
+        at(Unmap, 4, 0x80_0000, 0x1000),
+    ]);
+    let describe = |va, event| {
+        let va = GpuVa::new(va);
+        trace.describe_nearest(va, trace.find_nearest_buffer(va, event))
+    };
+    assert_eq!(describe(0x10_0010, 9), "0x100010 is in buffer 0x3 + 0x10");
+    assert_eq!(describe(0x10_1000, 9), "0x101000 is 0 bytes above buffer 0x3");
+    assert_eq!(describe(0xf_ffff, 9), "0xfffff is 1 byte below buffer 0x3");
+    assert_eq!(describe(0x30_1000, 9), "0x301000 is 2.0 MiB above buffer 0x3");
+    assert_eq!(describe(0x7f_0000, 4), "0x7f0000 is 64.0 KiB below buffer 0x4");
+    assert_eq!(
+        describe(0x80_0800, 9),
+        "0x800800 was in buffer 0x4 + 0x800, whose address ended at event 4"
+    );
+    assert_eq!(describe(0x7f00_0000_0000, 9), "no buffer is mapped near 0x7f0000000000");
+}

@@ -1,14 +1,17 @@
 //! The interface of a GPU family: what the analyses of recordings ask about its devices.
 
 use super::chain::JobChain;
-use super::work::{JobTracker, RegisterClass, ScannedEvents};
+use super::work::{JobSpan, JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
-use crate::driver_trace::{DriverTrace, SubmissionDecoder};
+use crate::driver_trace::{ChannelEngine, ChannelKind, DriverFault, DriverTrace, SubmissionDecoder};
 use crate::memory::GpuMemory;
 use crate::mmu::{AARCH64_4K, PageTableFormat};
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, Recording};
 use crate::registers::{Register, RegisterMap};
 use crate::shader_code::Code;
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// The form of a family's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +137,57 @@ pub trait Family: Sync {
         _trace: &'a DriverTrace,
     ) -> Option<Box<dyn SubmissionDecoder + 'a>> {
         None
+    }
+
+    /// Returns the engine of each channel of a driver trace, by client and handle. Channels of unknown engines are absent.
+    fn channel_engines(&self, _recording: &Recording) -> HashMap<(u32, u32), ChannelEngine> {
+        HashMap::new()
+    }
+
+    /// Returns the kind of each channel of a driver trace, by client and handle, and its engine if known. Channels of unknown
+    /// kinds are absent.
+    fn channel_kinds(&self, _recording: &Recording) -> HashMap<(u32, u32), (ChannelKind, Option<ChannelEngine>)> {
+        HashMap::new()
+    }
+
+    /// Returns the hardware number of each channel of a driver trace, by its index in the trace: error messages of the
+    /// driver name channels by it.
+    fn channel_numbers(&self, _recording: &Recording, _trace: &DriverTrace) -> HashMap<usize, u32> {
+        HashMap::new()
+    }
+
+    /// Returns the faults that requests and saved memory of a driver trace show, in event order.
+    fn find_driver_faults(&self, _recording: &Recording, _trace: &DriverTrace) -> Vec<DriverFault> {
+        Vec::new()
+    }
+
+    /// Returns ranges of GPU addresses that a driver trace shows in use, and that are no mappings of its buffers.
+    fn find_driver_ranges(&self, _recording: &Recording) -> Vec<Range<GpuVa>> {
+        Vec::new()
+    }
+
+    /// Returns the pages of compute schedulers that a driver trace maps: a store of a kernel there starts a launch.
+    fn find_scheduler_pages(&self, _recording: &Recording) -> Vec<GpuVa> {
+        Vec::new()
+    }
+
+    /// Sets the ends of jobs that their marks do not show.
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the operation was cancelled.
+    fn end_jobs(&self, _recording: &Recording, _jobs: &mut [JobSpan], _progress: &Progress) -> Result<(), Cancelled> {
+        Ok(())
+    }
+
+    /// Returns the name of a class of driver objects, or `None` if it is unknown.
+    fn class_name(&self, _class: u32) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the fields of a ring entry by name, with formatted values. The list is empty if the form of entries is
+    /// unknown.
+    fn ring_entry_fields(&self, _entry: u64) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 
     /// Returns the name of the status with which a job ended, or `unknown`.

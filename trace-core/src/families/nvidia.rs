@@ -1,17 +1,25 @@
 //! NVIDIA GPUs, from driver traces: a job is a ring entry of a channel, with the methods and launches of its commands.
 
+mod completions;
+mod engines;
+mod faults;
+mod requests;
 mod submissions;
 #[cfg(test)]
 mod tests;
 
 use super::family::{EventRelation, Family, JobForm};
 use super::submit_tracker::SubmitTracker;
-use super::work::{JobTracker, Mark, MarkKind, ScannedEvents, TrackedWork};
-use crate::driver_trace::{DriverTrace, SubmissionDecoder};
+use super::work::{JobSpan, JobTracker, Mark, MarkKind, ScannedEvents, TrackedWork};
+use crate::GpuVa;
+use crate::driver_trace::{ChannelEngine, ChannelKind, DriverFault, DriverTrace, SubmissionDecoder};
 use crate::mmu::PageTableFormat;
-use crate::recording::{EventKind, Events, Recording, TraceKind};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{EventKind, Events, Recording};
 use crate::registers::RegisterMap;
+use nvidia_channel::gpfifo::GpfifoEntry;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The family.
 pub(super) struct Nvidia;
@@ -22,7 +30,7 @@ impl Family for Nvidia {
     }
 
     fn has_recording(&self, recording: &Recording, _map: Option<&RegisterMap>) -> bool {
-        matches!(recording.metadata.kind, TraceKind::Driver(_))
+        recording.driver_trace().is_some()
     }
 
     fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
@@ -54,6 +62,14 @@ impl Family for Nvidia {
         (0..recording.events.len()).map(relate).collect()
     }
 
+    fn class_name(&self, class: u32) -> Option<&'static str> {
+        nvidia_channel::rm::class_name(class)
+    }
+
+    fn ring_entry_fields(&self, entry: u64) -> Vec<(&'static str, String)> {
+        describe_ring_entry(entry)
+    }
+
     fn submission_decoder<'a>(
         &self,
         recording: &'a Recording,
@@ -61,6 +77,59 @@ impl Family for Nvidia {
     ) -> Option<Box<dyn SubmissionDecoder + 'a>> {
         Some(Box::new(submissions::Decoder::new(recording, trace)))
     }
+
+    fn channel_engines(&self, recording: &Recording) -> HashMap<(u32, u32), ChannelEngine> {
+        engines::find_engines(recording)
+    }
+
+    fn channel_kinds(&self, recording: &Recording) -> HashMap<(u32, u32), (ChannelKind, Option<ChannelEngine>)> {
+        engines::find_kinds(recording)
+    }
+
+    fn channel_numbers(&self, recording: &Recording, trace: &DriverTrace) -> HashMap<usize, u32> {
+        faults::find_channel_numbers(recording, trace)
+    }
+
+    fn find_driver_faults(&self, recording: &Recording, trace: &DriverTrace) -> Vec<DriverFault> {
+        faults::find_faults(recording, trace)
+    }
+
+    fn find_driver_ranges(&self, recording: &Recording) -> Vec<Range<GpuVa>> {
+        requests::find_unified_ranges(recording)
+    }
+
+    fn find_scheduler_pages(&self, recording: &Recording) -> Vec<GpuVa> {
+        requests::find_scheduler_pages(recording)
+    }
+
+    fn end_jobs(&self, recording: &Recording, jobs: &mut [JobSpan], progress: &Progress) -> Result<(), Cancelled> {
+        completions::end_jobs(recording, jobs, progress)
+    }
+}
+
+/// Returns the fields of a ring entry by name. Flags that are not set have no field.
+fn describe_ring_entry(entry: u64) -> Vec<(&'static str, String)> {
+    let segment = match GpfifoEntry::decode(entry) {
+        GpfifoEntry::Segment(segment) => segment,
+        GpfifoEntry::Control(c) => {
+            return vec![
+                ("operation", format!("{:?}", c.operation)),
+                ("operand", format!("{:#x}", c.operand)),
+            ];
+        }
+    };
+    let mut fields = vec![
+        ("address", format!("{:#x}", segment.address.0)),
+        ("words", segment.words.to_string()),
+    ];
+    let flags = [
+        (segment.conditional, "fetch", "only if its condition is true"),
+        (segment.privileged, "rights", "of the kernel"),
+        (segment.subroutine, "level", "subroutine"),
+        (segment.wait, "wait", "until the earlier segments are processed"),
+    ];
+    fields.extend(flags.iter().filter(|f| f.0).map(|f| (f.1, f.2.to_owned())));
+    fields
 }
 
 /// Finds one job for each ring entry. The slot of a job is the number of its channel, in the order of first use.
@@ -81,7 +150,7 @@ impl JobTracker for RingTracker<'_> {
         self.submits.submit(mark, slot, head);
     }
 
-    // Completions are semaphores in memory, which the recording does not show.
+    // Completions are semaphores in memory; `end_jobs` finds those that the recording shows.
     fn finish(self: Box<Self>) -> TrackedWork {
         self.submits.into_work()
     }

@@ -7,11 +7,16 @@ use super::section_check::{BLOCK_BYTES, SharedBytes};
 use super::section_kind::SectionKind;
 use crate::progress::{Cancelled, Progress};
 use crate::{PAGE_SIZE, PhysAddr};
+use rayon::prelude::{
+    IndexedParallelIterator as _, IntoParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use std::sync::atomic::{AtomicU8, Ordering};
+/// Number of images that a processor hashes at a time: a MiB.
+const IMAGES_PER_TASK: usize = (1 << 20) / PAGE_SIZE;
 
 /// A page image.
 pub type Page = [u8; PAGE_SIZE];
@@ -54,7 +59,7 @@ pub struct ImageRun {
 }
 
 enum PageData {
-    Owned(Vec<Box<Page>>),
+    Owned(Vec<Arc<Page>>),
     /// Runs with the index of their first page, by that index.
     Mapped {
         bytes: Arc<dyn SharedBytes>,
@@ -175,6 +180,24 @@ impl PageStore {
         }
     }
 
+    /// Returns the image of a page for longer than the store, like [`Self::page`]. An image of a file is copied.
+    #[must_use]
+    pub fn shared_page(&self, id: PageId) -> Option<Arc<Page>> {
+        match (&self.inner.data, (id.0 as usize).checked_sub(1)) {
+            (PageData::Owned(pages), Some(at)) => pages.get(at).map(Arc::clone),
+            _ => self.page(id).map(|page| Arc::new(*page)),
+        }
+    }
+
+    /// Returns images for longer than the store, like [`Self::shared_page`]. All processors verify them; this thread copies
+    /// them. Other threads of the C library's allocator would ask the kernel for each copy.
+    #[must_use]
+    pub fn shared_pages(&self, ids: &[PageId]) -> Vec<Option<Arc<Page>>> {
+        let verified = ids.par_iter().with_min_len(IMAGES_PER_TASK);
+        verified.for_each(|id| _ = self.page(*id));
+        ids.iter().map(|id| self.shared_page(*id)).collect()
+    }
+
     /// Returns the stored images in the order of their ids, from 1 on.
     pub fn iter(&self) -> impl Iterator<Item = &Page> {
         (1..).map_while(|id| self.page(PageId(id)))
@@ -199,6 +222,16 @@ impl PageStore {
         let PageData::Mapped { check: Some(check), .. } = &self.inner.data else {
             return Ok(None);
         };
+        if self.len() > IMAGES_PER_TASK {
+            // All processors hash. Damage is noted afterwards, in the order of the ids.
+            let tasks = 0..self.len().div_ceil(IMAGES_PER_TASK);
+            tasks.into_par_iter().try_for_each(|task| {
+                progress.check()?;
+                let images = (0..self.len()).skip(task * IMAGES_PER_TASK).take(IMAGES_PER_TASK);
+                images.for_each(|at| self.inner.note_if_sound(at, check));
+                Ok(())
+            })?;
+        }
         let mut first = None;
         for at in 0..self.len() {
             if at % 256 == 0 {
@@ -229,11 +262,27 @@ impl Pages {
         Some((start, image.try_into().ok()?))
     }
 
+    /// Notes that an image of a file matches its digest, if it does and that is not known.
+    fn note_if_sound(&self, at: usize, check: &ImageCheck) {
+        let Some((_, image)) = self.image(at) else { return };
+        if let Some(state) = self.state(at, check)
+            && state.load(Ordering::Relaxed) == 0
+            && self.digests.get(at) == Some(*blake3::hash(image).as_bytes())
+        {
+            state.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns what is known about an image: 0 for nothing, 1 if it matches its digest, 2 if it does not.
+    fn state<'c>(&self, at: usize, check: &'c ImageCheck) -> Option<&'c AtomicU8> {
+        let make = || (0..self.digests.len()).map(|_| AtomicU8::new(0)).collect();
+        check.states.get_or_init(make).get(at)
+    }
+
     /// Returns an image of a file, if it matches its digest.
     fn checked(&self, at: usize, check: &ImageCheck) -> Option<&Page> {
         let (byte, image) = self.image(at)?;
-        let make = || (0..self.digests.len()).map(|_| AtomicU8::new(0)).collect();
-        let state = check.states.get_or_init(make).get(at)?;
+        let state = self.state(at, check)?;
         // No other memory depends on the state, and all threads compute the same value.
         match state.load(Ordering::Relaxed) {
             1 => return Some(image),
@@ -377,7 +426,7 @@ impl<'a> MemoryView<'a> {
 #[derive(Default)]
 pub struct MemoryBuilder {
     pub(crate) digests: Vec<Digest>,
-    pub(crate) pages: Vec<Box<Page>>,
+    pub(crate) pages: Vec<Arc<Page>>,
     by_digest: HashMap<Digest, PageId>,
     pub(crate) snapshots: Vec<Snapshot>,
 }
@@ -416,11 +465,18 @@ impl MemoryBuilder {
         if *page == ZERO_PAGE {
             return PageId::ZERO;
         }
-        let digest = *blake3::hash(page).as_bytes();
+        self.add_shared_page(*blake3::hash(page).as_bytes(), || Arc::new(*page))
+    }
+
+    /// Stores an image once, and returns its id. The caller has compared it with its digest.
+    pub fn add_shared_page(&mut self, digest: Digest, page: impl FnOnce() -> Arc<Page>) -> PageId {
+        if digest == zero_digest() {
+            return PageId::ZERO;
+        }
         if let Some(id) = self.by_digest.get(&digest) {
             return *id;
         }
-        self.pages.push(Box::new(*page));
+        self.pages.push(page());
         self.digests.push(digest);
         let id = PageId(self.pages.len() as u32);
         self.by_digest.insert(digest, id);

@@ -75,6 +75,13 @@ impl Recording {
         (end <= self.events.call_pages.len()).then_some(first..end)
     }
 
+    /// Returns the numbers of the pages with stored bytes, or `None` if the recording does not name all of them.
+    #[must_use]
+    pub fn content_pages(&self, stored: &StoredContent) -> Option<Vec<u32>> {
+        let rows = self.find_content_pages(stored)?;
+        Some(self.events.call_pages.iter_range(rows).collect())
+    }
+
     /// Returns stored bytes, or `None` if the recording does not hold all of them.
     #[must_use]
     pub fn content(&self, stored: &StoredContent) -> Option<Vec<u8>> {

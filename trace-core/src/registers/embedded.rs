@@ -5,7 +5,7 @@
 
 use super::RegisterMap;
 use super::device::Id;
-use crate::recording::Hardware;
+use crate::recording::{Hardware, Recording, SpaceKind};
 use std::sync::{LazyLock, OnceLock};
 
 macro_rules! embedded {
@@ -83,6 +83,7 @@ pub(super) const ALL: &[Files] = &[
     embedded!["edu/map.toml", "edu/edu.toml", "edu/dma.toml"],
     embedded!["pl031/map.toml", "pl031/rtc.toml", "pl031/id.toml"],
     embedded!["v3d/map.toml", "v3d/core.toml"],
+    embedded!["nvidia-usermode/map.toml", "nvidia-usermode/usermode.toml"],
     embedded!["adreno-a2xx/map.toml", "adreno-a2xx/registers.toml"],
     embedded!["adreno-a3xx/map.toml", "adreno-a3xx/registers.toml"],
     embedded!["adreno-a4xx/map.toml", "adreno-a4xx/registers.toml"],
@@ -164,6 +165,19 @@ impl RegisterMap {
     #[must_use]
     pub fn for_hardware(hardware: &Hardware) -> Option<&'static Self> {
         find(|head| head.hardware_name(hardware).is_some())
+    }
+
+    /// Returns the embedded map that names no device, and whose registers are in a space of the recording.
+    #[must_use]
+    pub(super) fn for_space_of(recording: &Recording) -> Option<&'static Self> {
+        let has_space = |name: &str| {
+            let spaces = recording.metadata.spaces.iter();
+            !name.is_empty()
+                && spaces
+                    .filter(|s| s.kind == SpaceKind::Registers)
+                    .any(|s| s.name == name)
+        };
+        find(|head| head.devices.is_empty() && head.gpus.is_empty() && has_space(&head.space))
     }
 
     /// Returns the embedded maps. Reads all of them.

@@ -137,7 +137,10 @@ impl RegisterMap {
     /// Returns the embedded map for the device of a recording, whichever windows of it were recorded.
     pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(Self::for_hardware);
-        on_bus.or_else(|| Self::for_gpu(recording.metadata.identity.gpu_id))
+        let known = on_bus.or_else(|| Self::for_gpu(recording.metadata.identity.gpu_id));
+        // Driver traces do not name their device; the kernel driver fixes the layout of the pages that programs map.
+        let is_driver_trace = recording.driver_trace().is_some();
+        known.or_else(|| Self::for_space_of(recording).filter(|_| is_driver_trace))
     }
 
     /// Returns the map that the jobs of a recording depend on: the embedded map for its device. If the recording has

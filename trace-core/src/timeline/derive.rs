@@ -15,7 +15,8 @@ use crate::registers::RegisterMap;
 pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Timeline, Cancelled> {
     let classes = Classes::new(recording, map);
     let group_end = |event| group_end(&recording.events, &classes, event);
-    let mut tracker = find_family_with(recording, Some(map)).track_jobs(ScannedEvents {
+    let family = find_family_with(recording, Some(map));
+    let mut tracker = family.track_jobs(ScannedEvents {
         events: &recording.events,
         group_end: &group_end,
     });
@@ -28,6 +29,7 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
         }
     })?;
     let mut work = tracker.finish();
+    family.end_jobs(recording, &mut work.jobs, progress)?;
     work.interrupts.sort_by_key(|i| i.event);
     Ok(Timeline {
         polls,

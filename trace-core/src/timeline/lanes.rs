@@ -112,7 +112,7 @@ impl CallLanes {
 }
 
 /// Whether a recording has calls, and none of these names is a lane of calls.
-pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool {
+fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool {
     let e = &recording.events;
     let calls = [
         e.launches.len(),
@@ -124,6 +124,11 @@ pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool 
     ];
     let of_calls = |n: &String| n.starts_with("stream ") || n.starts_with("launches ") || n == MEMORY || n == CALLS;
     recording.api().is_some() && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
+}
+
+/// Whether names of lanes of a file are those of an earlier version of the program.
+pub(super) fn is_outdated(recording: &Recording, names: &[String]) -> bool {
+    needs_call_lanes(recording, names) || driver::has_handle_lanes(recording, names)
 }
 
 /// Cuts a name to its maximum size in a file.

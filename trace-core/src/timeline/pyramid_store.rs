@@ -98,8 +98,8 @@ impl Pyramid {
             let len = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
             names.push(std::str::from_utf8(name.get(..len)?).ok()?.to_owned());
         }
-        // An earlier version of the program had no lanes for calls: they were marks.
-        if super::lanes::needs_call_lanes(recording, &names) {
+        // Earlier versions of the program had no lanes for calls, and named channels by their handles.
+        if super::lanes::is_outdated(recording, &names) {
             return None;
         }
         let blocks = recording.events.len().div_ceil(BLOCK) + 1;

@@ -390,8 +390,8 @@ fn driver_trace_has_a_lane_per_channel() {
     let pyramid = Pyramid::build(&r, None, &Progress::new()).unwrap();
     let all = pyramid.count(&r.events, 0..r.events.len() as u64);
     let counts = |name: &str| Some(all[pyramid.lanes().iter().position(|n| n == name)?]);
-    assert_eq!(counts("ch 0x7"), Some((0, 1)));
-    assert_eq!(counts("ch 0x9"), Some((0, 2)));
+    assert_eq!(counts("channel 0"), Some((0, 1)));
+    assert_eq!(counts("channel 1"), Some((0, 2)));
     assert_eq!(counts("objects"), Some((1, 1)));
     assert_eq!(counts("requests"), Some((1, 0)));
     assert_eq!(counts("saved memory"), Some((0, 1)));

@@ -1,6 +1,7 @@
 //! The derived data that cross references need, and who provides it.
 
 use super::reference::TableLocation;
+use super::submission_calls::CallJoin;
 use crate::api_trace::ApiTrace;
 use crate::finding::Finding;
 use crate::registers::Accesses;
@@ -47,4 +48,8 @@ pub trait XrefData {
     fn findings(&self) -> &[Finding];
     /// Returns the index of the calls, if the recording is an API trace.
     fn api_trace(&self) -> Option<&ApiTrace>;
+    /// Returns what joins calls with submissions, if it is derived already. `None` makes a search derive it.
+    fn call_join(&self) -> Option<CallJoin<'_>> {
+        None
+    }
 }

@@ -242,7 +242,7 @@ fn read_bytes(view: &GpuMemoryView<'_>, range: &Range<u64>) -> Vec<Option<u8>> {
 }
 
 /// Adds the findings whose address is on the page of the target.
-fn find_findings(data: &impl XrefData, range: &Range<u64>, out: &mut Vec<Reference>) {
+pub(super) fn find_findings(data: &impl XrefData, range: &Range<u64>, out: &mut Vec<Reference>) {
     for (index, f) in (0u32..).zip(data.findings()) {
         let Some(at) = f.address.filter(|a| a.page() == GpuVa::new(range.start).page()) else {
             continue;

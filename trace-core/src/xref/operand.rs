@@ -1,7 +1,9 @@
 //! Targets as people write them: an address, a buffer, a register or a field of it, a pixel.
 
+use super::driver_trace::{self, BufferName};
 use super::reference::XrefTarget;
 use crate::api_trace::ApiTrace;
+use crate::driver_trace::DriverTrace;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
 use crate::registers::{Half, RecordedRegisters, Register};
@@ -11,6 +13,9 @@ use crate::{GpuVa, RegOffset};
 /// Why a text is not a target of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
+    /// No buffer of a driver trace has this handle or number and an address.
+    #[error("no buffer of the trace has an address and is named '{0}'; `kinescope objects` lists the buffers")]
+    UnknownBuffer(String),
     /// The text is no address, and no buffer or register has this name.
     #[error("'{0}' is neither an address (0x…) nor a buffer, a register or a pixel (X,Y) of the recording")]
     Unknown(String),
@@ -47,6 +52,19 @@ pub enum TargetError {
         /// Rows.
         height: u32,
     },
+    /// The recording does not hold both calls and submissions.
+    #[error(
+        "'{0}' needs a recording of calls and of the requests below them; `kinescope record --with cuda,nvidia` makes one"
+    )]
+    NotJoined(String),
+    /// No call or submission has this number.
+    #[error("'{text}' does not exist: the recording has {count}, counted from 0")]
+    NoEvent {
+        /// The text.
+        text: String,
+        /// How many there are: `24 launches`.
+        count: String,
+    },
     /// The operation was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -54,7 +72,8 @@ pub enum TargetError {
 
 /// Parses a target: `0x…` or decimal, hexadecimal digits without `0x`, `BUFFER`, `BUFFER+OFFSET`, `REGISTER`,
 /// `REGISTER.FIELD`, `SPACE+OFFSET`, or `X,Y`. Addresses are in the address space `space`, an index into the recording's
-/// list. A buffer takes precedence over a register of the same name.
+/// list. A buffer takes precedence over a register of the same name. Buffers of driver traces have the names
+/// `handle:0x…` and `#NUMBER`. Calls and submissions are `launch:NUMBER`, `submission:NUMBER` and `event:NUMBER`.
 ///
 /// # Errors
 /// When the text is none of these, or names something that the recording does not have.
@@ -65,6 +84,12 @@ pub fn parse_target(
     progress: &Progress,
 ) -> Result<XrefTarget, TargetError> {
     let text = text.trim();
+    if let Some(target) = find_driver_buffer(recording, text, progress)? {
+        return Ok(target);
+    }
+    if let Some(target) = find_event(recording, api_trace, text, progress)? {
+        return Ok(target);
+    }
     if let Some((space, at, bytes)) = find_buffer(recording, api_trace, text) {
         return Ok(XrefTarget::Bytes {
             space,
@@ -109,6 +134,89 @@ pub fn parse_target(
         Some(va) => Ok(byte(space, va)),
         None => Err(TargetError::Unknown(text.to_owned())),
     }
+}
+
+/// Returns the bytes of a buffer of a driver trace, by its handle or number and an offset: `handle:0xcaf00005+0x100`.
+/// Returns `None` if the text has another form.
+fn find_driver_buffer(
+    recording: &Recording,
+    text: &str,
+    progress: &Progress,
+) -> Result<Option<XrefTarget>, TargetError> {
+    let (name, offset) = match text.rsplit_once('+') {
+        Some((name, offset)) => (name.trim(), parse_number(offset.trim())),
+        None => (text, None),
+    };
+    let handle = name.strip_prefix("handle:").and_then(parse_number);
+    let number = name.strip_prefix('#').and_then(parse_number);
+    let buffer = match (handle, number) {
+        (Some(handle), _) => u32::try_from(handle).ok().map(BufferName::Handle),
+        (None, Some(number)) => usize::try_from(number).ok().map(BufferName::Number),
+        (None, None) => return Ok(None),
+    };
+    let Some(trace) = DriverTrace::from_recording(recording, progress)? else {
+        return Ok(None);
+    };
+    let found = buffer.and_then(|b| driver_trace::find_buffer(&trace, b));
+    let (at, bytes) = found.ok_or_else(|| TargetError::UnknownBuffer(name.to_owned()))?;
+    let (va, bytes) = match offset {
+        Some(offset) if offset >= bytes => {
+            return Err(TargetError::BeyondEnd {
+                name: name.to_owned(),
+                bytes,
+                offset,
+            });
+        }
+        Some(offset) => (at.saturating_add(offset), 1),
+        None => (at, bytes.max(1)),
+    };
+    Ok(Some(XrefTarget::Bytes { space: 0, va, bytes }))
+}
+
+/// Returns the event of a call or a submission: `launch:3`, `submission:12`, `event:1182`. Returns `None` if the text has
+/// another form.
+fn find_event(
+    recording: &Recording,
+    api_trace: Option<&ApiTrace>,
+    text: &str,
+    progress: &Progress,
+) -> Result<Option<XrefTarget>, TargetError> {
+    let Some((kind, number)) = text.split_once(':') else {
+        return Ok(None);
+    };
+    let Some(number) = parse_number(number.trim()).filter(|_| ["launch", "submission", "event"].contains(&kind)) else {
+        return Ok(None);
+    };
+    let trace = match api_trace {
+        Some(_) => DriverTrace::from_recording(recording, progress)?,
+        None => None,
+    };
+    let (Some(api_trace), Some(trace)) = (api_trace, trace) else {
+        return Err(TargetError::NotJoined(text.to_owned()));
+    };
+    let index = usize::try_from(number).unwrap_or(usize::MAX);
+    let (event, count) = match kind {
+        "launch" => {
+            let launches = api_trace.launches();
+            (
+                launches.get(index).map(|l| l.event),
+                format!("{} launches", launches.len()),
+            )
+        }
+        "submission" => {
+            let all = trace.submissions();
+            (all.get(index).map(|s| s.event), format!("{} submissions", all.len()))
+        }
+        _ => {
+            let count = recording.events.len();
+            ((index < count).then_some(number), format!("{count} events"))
+        }
+    };
+    let missing = || TargetError::NoEvent {
+        text: text.to_owned(),
+        count,
+    };
+    event.map(|event| Some(XrefTarget::Event { event })).ok_or_else(missing)
 }
 
 /// Returns address space, address and size of a named buffer.

@@ -1,9 +1,10 @@
 //! The types of cross references: target, access kind, item.
 
+use super::submitted_part::SubmittedPart;
 use crate::api_trace::{BufferLocation, ReferenceKind};
 use crate::families::TableCommand;
 use crate::mmu::WalkStep;
-use crate::recording::Access;
+use crate::recording::{Access, ObjectAction, SaveReason};
 use crate::{GpuVa, PhysAddr, RegOffset};
 
 /// Maximum number of bytes that one search covers. Of a longer range, the first bytes are searched.
@@ -46,6 +47,11 @@ pub enum XrefTarget {
         /// Its level, 0 (top) to 3.
         level: u8,
     },
+    /// The submissions of a call, or the call of a submission, in a recording of both levels.
+    Event {
+        /// The event of a call, a ring entry or a doorbell.
+        event: u64,
+    },
     /// Stores to and loads from bytes of a framebuffer.
     Framebuffer {
         /// Number of the space.
@@ -72,6 +78,10 @@ pub enum AccessKind {
     AddressOf,
     /// The item contains the target.
     Resident,
+    /// The item caused the target: a call, of a submission.
+    Cause,
+    /// The target caused the item: a submission, by a call.
+    Effect,
 }
 
 impl AccessKind {
@@ -85,6 +95,8 @@ impl AccessKind {
             Self::Execute => "execute",
             Self::AddressOf => "address-of",
             Self::Resident => "resident",
+            Self::Cause => "cause",
+            Self::Effect => "effect",
         }
     }
 
@@ -138,6 +150,10 @@ impl Reference {
     pub fn job(&self) -> Option<u32> {
         match self.item {
             ReferenceItem::Job { job, .. } | ReferenceItem::EntryJob { job, .. } => Some(job),
+            // A ring entry is a job.
+            ReferenceItem::Submitted { submission, .. }
+            | ReferenceItem::CallSubmission { submission, .. }
+            | ReferenceItem::SubmissionCall { submission, .. } => Some(submission),
             _ => None,
         }
     }
@@ -278,6 +294,53 @@ pub enum ReferenceItem {
     },
     /// A buffer of an API trace that contains the target.
     DeviceBuffer(BufferLocation),
+    /// A method, or work, of a submission of a driver trace.
+    Submitted {
+        /// Number of the submission.
+        submission: u32,
+        /// Offset of the method in words; for a launch, that of the method that starts it.
+        word: u32,
+        /// The part of the submission that refers to the target.
+        part: SubmittedPart,
+    },
+    /// A submission that the call made.
+    CallSubmission {
+        /// Number of the submission.
+        submission: u32,
+        /// Offset of the launch in words, if the target is the launch of one in this submission.
+        word: Option<u32>,
+    },
+    /// The call that made the submission, or a launch of a graph that is in it; the event tells which one.
+    SubmissionCall {
+        /// Number of the submission.
+        submission: u32,
+        /// Offset of the launch in words, for a launch of a graph.
+        word: Option<u32>,
+    },
+    /// A buffer of a driver trace that contains the target was created, freed, mapped or unmapped.
+    DriverBuffer {
+        /// What happened.
+        action: ObjectAction,
+        /// Index of the buffer in the objects of the trace.
+        object: u32,
+        /// Handle of the buffer, if the source states handles.
+        handle: Option<u32>,
+        /// First address, of the mapping or the buffer.
+        va: GpuVa,
+        /// Number of bytes, of the mapping or the buffer.
+        bytes: u64,
+        /// Offset of the first byte of the target in the buffer.
+        offset: u64,
+    },
+    /// Memory that the recorder saved contains the target.
+    SavedMemory {
+        /// First byte.
+        va: GpuVa,
+        /// Number of bytes.
+        bytes: u64,
+        /// Why it was saved; `None` for a reason that this version does not know.
+        reason: Option<SaveReason>,
+    },
 }
 
 impl ReferenceItem {
@@ -299,6 +362,11 @@ impl ReferenceItem {
             Self::Call(CallReference::Fill) => "fill",
             Self::Call(CallReference::Allocation) => "memory",
             Self::Launch { .. } => "launch",
+            Self::DriverBuffer { .. } => "object",
+            Self::SavedMemory { .. } => "saved-memory",
+            Self::Submitted { part, .. } => part.item_name(),
+            Self::CallSubmission { .. } => "submission",
+            Self::SubmissionCall { .. } => "call",
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::protobuf::Message;
 use crate::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
+use trace_core::families::{JobForm, find_family};
 use trace_core::progress::Progress;
 use trace_core::recording::{ApiTraceMetadata, EventKind, InterruptLine};
 use trace_core::registers::RecordedRegisters;
@@ -280,12 +281,15 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
         return Ok(0);
     };
     let Timeline { jobs, phases, .. } = source.timeline;
+    // The slice of a job whose end is unknown ends where it begins.
+    let is_end_unknown = find_family(source.recording).job_form() == JobForm::RingEntries;
     let wanted = |j: &&JobSpan| j.submit_event < events && source.events.is_none_or(|s| s.contains(j.submit_event));
     let (mut own, mut other) = (Vec::new(), Vec::new());
     for job in jobs.iter().filter(wanted) {
         own.push(job.submit_event);
         match job.done_event {
             Some(done) if done < events => own.push(done),
+            _ if is_end_unknown => {}
             _ => other.push(last),
         }
     }
@@ -312,7 +316,10 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
             progress.check()?;
         }
         let begin = times.time_of(job.submit_event);
-        let end = times.time_of(job.done_event.map_or(last, |e| e.min(last))).max(begin);
+        let without_end = if is_end_unknown { job.submit_event } else { last };
+        let end = times
+            .time_of(job.done_event.map_or(without_end, |e| e.min(last)))
+            .max(begin);
         let own = lanes.entry(job.slot).or_default();
         let many = own.len() >= MAX_LANES;
         let track = match own.iter_mut().find(|(_, free)| *free <= begin) {
@@ -335,6 +342,7 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
             }
         };
         let state = match (job.done_event, job.failed) {
+            (None, _) if is_end_unknown => "end unknown",
             (None, _) => "not ended",
             (_, true) => "failed",
             _ => "done",

@@ -5,6 +5,7 @@ use crate::plans;
 use crate::targets::Targets;
 use kinescope_files::workspace::How;
 use replay_cuda::{ApiOptions, ComparisonRules, compare_outputs};
+use replay_engine::client::fitting::RecordedDevice;
 use replay_engine::client::{ClientError, Lease, Stage};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{
@@ -210,6 +211,7 @@ impl ReplayRequest {
             no_restore: self.api_options.no_restore,
             step: self.api_options.step,
             memory: self.api_options.memory,
+            rebuild: self.api_options.rebuild,
             held: false,
         };
         let screen = self.expected_screen.as_ref();
@@ -253,7 +255,11 @@ impl ReplayRequest {
         if !self.edits.inputs.is_empty() || !self.allowed.is_empty() || self.expected_screen.is_some() {
             return Err(refused(FIXED_PLAN));
         }
-        if plan.plan.api().is_some() != recording.api().is_some() {
+        let is_for_recording = match plan.plan.channel() {
+            Some(_) => RecordedDevice::new(recording).fits_channels(),
+            None => plan.plan.api().is_some() == recording.api().is_some(),
+        };
+        if !is_for_recording {
             return Err(refused("the plan is for another kind of recording than the open one"));
         }
         self.relocate(&plan, device)
@@ -326,7 +332,7 @@ impl ReplayRequest {
         let Some(events) = &self.learn else {
             return Ok(self.run_once(prepared, lease, progress)?);
         };
-        if prepared.compiled.plan.api().is_some() {
+        if prepared.compiled.plan.accesses().is_none() {
             return Err(RequestError::LearnApiTrace);
         }
         prepared.verified = None;
@@ -353,9 +359,9 @@ impl ReplayRequest {
         };
         match ended {
             Err(e) if self.keeps_lost_runs && is_lost_run(&e) => {
-                let body = match compiled.plan.api() {
-                    Some(_) => OutcomeBody::Api(ApiOutcome::default()),
-                    None => OutcomeBody::Accesses(AccessOutcome::default()),
+                let body = match compiled.plan.accesses() {
+                    Some(_) => OutcomeBody::Accesses(AccessOutcome::default()),
+                    None => OutcomeBody::Api(ApiOutcome::default()),
                 };
                 Ok(Outcome {
                     failure: Some(e.to_string()),

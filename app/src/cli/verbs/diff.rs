@@ -9,14 +9,17 @@ mod sides;
 mod text;
 
 use crate::cli::outputs::CommandFiles;
-use crate::cli::source::{Source, number};
-use crate::cli::{Exit, Failure, Out, Verb, progress_line};
+use crate::cli::replay_arguments::reject_options_of_runs;
+use crate::cli::source::{Source, SourceRecording, number};
+use crate::cli::wasm_differences::RunComparison;
+use crate::cli::{Exit, Failure, Out, Verb, progress_line, wasm_recordings};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::{output, rules};
 use kinescope_session::comparison;
 use std::path::{Path, PathBuf};
 use trace_core::diff::{self, Rules};
 use trace_core::recording::ElementType;
+use wasm_recording::{WasmDifference, is_wasm_run, is_whole_run};
 
 pub const VERB: Verb = Verb {
     name: "diff",
@@ -129,6 +132,18 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         file: arguments.b.clone(),
     }
     .open_undamaged()?;
+    if is_whole_run(&a.recording) && is_whole_run(&b.recording) {
+        return compare_runs(arguments, (&a, &b), !rules.list.is_empty(), out);
+    }
+    if is_wasm_run(&a.recording) != is_wasm_run(&b.recording) {
+        let run = if is_wasm_run(&a.recording) {
+            &arguments.a
+        } else {
+            &arguments.b
+        };
+        let message = "this is a run of a WebAssembly program, and the other recording is not";
+        return Err(Failure::file(run, message));
+    }
     let found = progress_line::run_with_progress("comparing", |progress, _| {
         let found = comparison::find_differences((&a.recording, &b.recording), &rules, progress);
         found.map_err(|e| Failure::file(&arguments.a, e))
@@ -144,6 +159,31 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.value(&report)?;
     } else {
         text::text(&report, arguments.most, out)?;
+    }
+    Ok(Exit::differs_if(!report.same))
+}
+
+/// Compares two WebAssembly runs by the names of their inputs.
+fn compare_runs(
+    arguments: &Arguments,
+    (a, b): (&SourceRecording, &SourceRecording),
+    has_rules: bool,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    reject_options_of_runs(&[
+        ("--ignore, --tolerance and --rules: a rule", has_rules),
+        ("--html", arguments.html.is_some()),
+    ])?;
+    let report = progress_line::run_with_progress("comparing", |progress, _| {
+        let (first, second) = (wasm_recordings::read(a, progress)?, wasm_recordings::read(b, progress)?);
+        let found = WasmDifference::find(&first, &second, progress);
+        let found = found.map_err(|e| Failure::file(&a.file, e))?;
+        Ok(RunComparison::new(&found, (&first, &second)))
+    })?;
+    if out.is_json() {
+        out.value(&report)?;
+    } else {
+        report.print(arguments.most, out)?;
     }
     Ok(Exit::differs_if(!report.same))
 }

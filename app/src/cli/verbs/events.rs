@@ -262,7 +262,7 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
                 .filter(|_| !kind.is_call())
                 .map(|c| format_hex(c.va.get()));
             let text = opened.recording.describe_driver_event(at);
-            event.means = text.or_else(|| Some(events.call(at)?.describe(opened.recording.api())));
+            event.means = text.or_else(|| opened.recording.describe_call(at));
         }
         None => {}
     }

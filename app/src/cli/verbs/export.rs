@@ -1,6 +1,7 @@
 //! `export`: writes a table of a recording as a Parquet, Arrow or CSV file. It also writes the events as a waveform or
-//! a trace, or the replay as a standalone program.
+//! a trace, or the replay as a standalone program or as a file for one.
 
+mod channel;
 mod program;
 
 use crate::cli::failure::complain;
@@ -32,8 +33,8 @@ struct Arguments {
     #[arg(long, value_name = "TABLE", value_parser = table)]
     table: Option<Table>,
     /// Other format: vcd or fst for a waveform of the registers, perfetto for a trace, program for the replay as a Rust
-    /// crate without std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace implies
-    /// it
+    /// crate without std and as a C library that firmware can link, channel for the replay on an NVIDIA GPU as a file
+    /// for the static executable replay-channel. A name that ends in .vcd, .fst, .pftrace or .chan implies it
     #[arg(
         long = "to",
         value_name = "FORMAT",
@@ -67,6 +68,8 @@ enum ExportFormat {
     Perfetto,
     /// The replay as source code
     Program,
+    /// The replay on an NVIDIA GPU as a file for the static executable replay-channel
+    Channel,
 }
 
 impl ExportFormat {
@@ -76,6 +79,7 @@ impl ExportFormat {
             "vcd" => Some(Self::Vcd),
             "fst" => Some(Self::Fst),
             "pftrace" | "perfetto-trace" => Some(Self::Perfetto),
+            "chan" => Some(Self::Channel),
             _ => None,
         }
     }
@@ -135,11 +139,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         (Some(ExportFormat::Perfetto), _) => return waves(arguments, trace_waves::perfetto, out),
         _ if arguments.filter.is_some() || arguments.clock.is_some() => {
             return Err(Failure::usage(
-                "a program replays the whole recording: --where and --clock are for waveforms and traces",
+                "a program or channel file replays the whole recording: --where and --clock are for waveforms and traces",
             ));
         }
-        _ => return program::run(&arguments.source, &arguments.program, to, out),
+        (Some(ExportFormat::Channel), _) => return channel::run(&arguments.source, &arguments.program, to, out),
+        (Some(ExportFormat::Program), _) => return program::run(&arguments.source, &arguments.program, to, out),
     };
+    if let Some(option) = arguments.program.given() {
+        return Err(Failure::usage(format!("{option} requires --to program or channel")));
+    }
     if arguments.filter.is_some() && table != Table::Events {
         return Err(Failure::usage(format!(
             "--where selects events, and the table {} has none (expected --table events)",
@@ -149,7 +157,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let format = Format::from_path(to).ok_or_else(|| {
         Failure::file(
             to,
-            "the file name does not select a format (expected .parquet, .arrow or .csv; .vcd, .fst or .pftrace)",
+            "the file name does not select a format (expected .parquet, .arrow or .csv; .vcd, .fst, .pftrace or .chan)",
         )
     })?;
     CommandFiles::for_recording(&arguments.source.file)
@@ -220,7 +228,7 @@ type WriteWaves =
 
 fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(option) = arguments.program.given() {
-        return Err(Failure::usage(format!("{option} requires --to program")));
+        return Err(Failure::usage(format!("{option} requires --to program or channel")));
     }
     let to = &arguments.to;
     CommandFiles::for_recording(&arguments.source.file)

@@ -1,5 +1,7 @@
 //! `info`: prints figures about a recording.
 
+mod driver_trace;
+
 use crate::cli::failure::complain;
 use crate::cli::gpu::Gpu;
 use crate::cli::out::{format_count, format_duration};
@@ -7,11 +9,15 @@ use crate::cli::page_tables::describe_problems;
 use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
 use clap::{Args as _, FromArgMatches as _};
+use driver_trace::DriverCounts;
 use kinescope_session::capture_info;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use trace_core::mmu;
+use trace_core::progress::Progress;
 use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, ProcessIndex};
+use wasm_recording::{CopyEnd, WasmRun, is_whole_run};
+use wasm_run::RunEnd;
 
 pub const VERB: Verb = Verb {
     name: "info",
@@ -72,6 +78,12 @@ struct Info {
     /// Content of an API trace; absent from register traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallCounts>,
+    /// Content of a recording of a WebAssembly run; absent from other recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<RunCounts>,
+    /// Content of a driver trace; absent from other recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver_trace: Option<DriverCounts>,
 }
 
 /// Counts of an API trace, counted for this verb.
@@ -90,6 +102,27 @@ struct CallCounts {
     /// Number of copies and of fills.
     copies: u64,
     fills: u64,
+}
+
+/// Counts of a WebAssembly run, counted for this verb.
+#[derive(Serialize)]
+struct RunCounts {
+    /// File name of the program, and its size in bytes.
+    program: String,
+    program_bytes: u64,
+    /// The called function.
+    function: String,
+    /// The target.
+    target: String,
+    /// Number of inputs, of system calls, and of calls that the logs did not keep.
+    inputs: u64,
+    system_calls: u64,
+    lost_calls: u64,
+    /// Number of copies that trapped, and of those with another exit code than 0.
+    trapped: u64,
+    failed: u64,
+    /// Number of copies that did not end, because the run was stopped.
+    unfinished: u64,
 }
 
 /// Results of jobs during the recording in figures. Recordings have a result for each job.
@@ -201,9 +234,69 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         applied_edits: metadata.applied_edits.clone(),
         recorded: summarize_jobs(recording.chain_reports()),
         calls: call_counts(opened)?,
+        run: run_counts(opened),
+        driver_trace: driver_trace::count(opened)?,
         processes: metadata.processes.clone(),
     };
     Ok((info, unknown))
+}
+
+/// Counts what a recording of a WebAssembly run holds. A cut or damaged run is complained about, and has no counts.
+fn run_counts(opened: &SourceRecording) -> Option<RunCounts> {
+    if !is_whole_run(&opened.recording) {
+        return None;
+    }
+    let run = match WasmRun::from_recording(&opened.recording, &Progress::new()) {
+        Ok(run) => run,
+        Err(e) => {
+            complain(Failure::file(&opened.file, e));
+            return None;
+        }
+    };
+    let count = |is_counted: fn(&CopyEnd) -> bool| run.copies().iter().filter(|c| is_counted(&c.end)).count() as u64;
+    let calls = run
+        .copies()
+        .iter()
+        .map(|c| c.call_events.end.saturating_sub(c.call_events.start));
+    Some(RunCounts {
+        program: run.program_name().to_owned(),
+        program_bytes: run.program().len() as u64,
+        function: run.options().function.clone(),
+        target: run.target().name.clone(),
+        inputs: run.copies().len() as u64,
+        system_calls: calls.sum(),
+        lost_calls: run.copies().iter().fold(0, |sum, c| sum.saturating_add(c.lost_calls)),
+        trapped: count(|end| matches!(end, CopyEnd::Ended(RunEnd::Trap(_)))),
+        failed: count(|end| matches!(end, CopyEnd::Ended(RunEnd::Exit(1..)))),
+        unfinished: count(|end| end.ended().is_none()),
+    })
+}
+
+/// Returns the rows about a WebAssembly run.
+fn run_rows(run: &RunCounts) -> Vec<Vec<String>> {
+    let lost = match run.lost_calls {
+        0 => String::new(),
+        n => format!(", and {n} after the logs"),
+    };
+    let unfinished = match run.unfinished {
+        0 => String::new(),
+        n => format!(", {n} unfinished"),
+    };
+    vec![
+        row(
+            "Program",
+            format!("{} ({} bytes), {}", run.program, run.program_bytes, run.function),
+        ),
+        row("Target", run.target.clone()),
+        row(
+            "Inputs",
+            format!(
+                "{} ({} trapped, {} failed{unfinished})",
+                run.inputs, run.trapped, run.failed
+            ),
+        ),
+        row("System calls", format!("{}{lost}", run.system_calls)),
+    ]
 }
 
 /// Counts what an API trace holds.
@@ -320,9 +413,14 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
 
 fn text(opened: &SourceRecording, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
     let mut rows = identity_rows(opened, info);
-    match &info.calls {
-        Some(calls) => rows.extend(call_rows(calls, info.distinct_pages)),
-        None => rows.extend(job_rows(info)),
+    rows.extend(info.run.iter().flat_map(run_rows));
+    match (&info.calls, &info.driver_trace) {
+        (Some(calls), below) => {
+            rows.extend(call_rows(calls, info.distinct_pages));
+            rows.extend(below.iter().flat_map(driver_trace::rows));
+        }
+        (None, Some(counts)) => rows.extend(driver_trace::rows(counts)),
+        (None, None) => rows.extend(job_rows(info)),
     }
     let capture = info.capture.iter().flat_map(capture_info::describe_capture);
     rows.extend(capture.map(|(what, summary)| row(what, summary)));

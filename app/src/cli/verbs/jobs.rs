@@ -5,9 +5,10 @@ use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
+use trace_core::channel_names::ChannelNames;
 use trace_core::families::{self, ChainEnd, ChainJob, Dispatch, Family, JobForm};
 use trace_core::memory::GpuMemoryView;
-use trace_core::recording::ChainReport;
+use trace_core::recording::{ChainReport, Recording};
 use trace_core::timeline::JobSpan;
 
 pub const VERB: Verb = Verb {
@@ -31,7 +32,8 @@ struct Arguments {
 struct Submit {
     /// Number of the submit.
     index: u32,
-    /// Its events; `done_event` is `null` if it did not end.
+    /// Its events; `done_event` is `null` if it did not end. In a driver trace it is an event where saved memory shows that
+    /// the ring entry is complete, and `null` if its end is unknown.
     submit_event: u64,
     done_event: Option<u64>,
     /// Start of the chain.
@@ -43,7 +45,7 @@ struct Submit {
     decoded: bool,
     dispatch: Option<Dispatch>,
     shader_va: Option<String>,
-    /// Its duration; `null` if it did not end.
+    /// Its duration; `null` if it did not end, or its end is not known exactly.
     duration_ns: Option<u64>,
     /// How the chain ended on the recorded machine; `null` if the recorder does not say.
     recorded: Option<RecordedResult>,
@@ -117,6 +119,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.array(submits)?;
         return Ok(Exit::Good);
     }
+    // Recordings of ring entries do not show when these end.
+    let without_end = match form {
+        JobForm::RingEntries => "unknown",
+        _ => "never",
+    };
     let head = [
         "Job",
         "Submit",
@@ -139,7 +146,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         rows.push(vec![
             s.index.to_string(),
             s.submit_event.to_string(),
-            s.done_event.map_or_else(|| "never".into(), |e| e.to_string()),
+            s.done_event.map_or_else(|| without_end.into(), |e| e.to_string()),
             s.head_va,
             s.kind.unwrap_or("not decoded").to_owned(),
             if has_no_chains {
@@ -164,6 +171,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let none = rows.len() == 1;
     rows.iter_mut().for_each(|row| row.truncate(reported));
+    if form == JobForm::RingEntries {
+        add_channels(&opened.recording, &events, &mut rows);
+    }
     out.table(&rows)?;
     if none {
         out.line(empty_result::describe_jobs(&opened))?;
@@ -182,6 +192,20 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.line(format!("Job results: {why}"))?;
     }
     Ok(Exit::Good)
+}
+
+/// Adds a column with the names of the channels of ring entries, after the number of the job.
+fn add_channels(recording: &Recording, events: &[u64], rows: &mut [Vec<String>]) {
+    let names = ChannelNames::from_recording(recording);
+    let channel = |event: u64| {
+        let entry = recording.events.ring_entry(usize::try_from(event).ok()?)?;
+        Some(names.find(entry.client, entry.channel)?.format())
+    };
+    let cells = events.iter().map(|e| channel(*e).unwrap_or_else(|| "-".to_owned()));
+    let cells = std::iter::once("Channel".to_owned()).chain(cells);
+    for (row, cell) in rows.iter_mut().zip(cells) {
+        row.insert(1, cell);
+    }
 }
 
 fn submit(family: &dyn Family, span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {

@@ -6,6 +6,7 @@ use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line}
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use kinescope_session::replay::request::ReplayRequest;
+use replay_engine::channel::ChannelFootprint;
 use replay_engine::plan::{AccessPlan, Plan, Rewrite, RewriteKind, text};
 use replay_engine::verify::VerificationReport;
 use serde::Serialize;
@@ -75,6 +76,9 @@ struct Report<'a> {
     masters_bus: bool,
     /// Number of expected effects.
     expectations: u64,
+    /// For a plan of submissions to channels: what it maps, writes, submits and reads. Counts of accesses are 0 then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<ChannelFootprint>,
 }
 
 /// The memory of the plan by its end. The engine has its number of pages.
@@ -159,7 +163,7 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
 }
 
 fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: VerificationReport) -> Report<'a> {
-    // A plan of calls has no accesses: all of its counts are 0.
+    // A plan of calls or submissions has no accesses: all of its counts are 0.
     let none = AccessPlan::default();
     let accesses = plan.accesses().unwrap_or(&none);
     Report {
@@ -184,10 +188,60 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: VerificationRep
         verified,
         masters_bus: plan.mmio().is_some_and(|m| m.masters),
         expectations: accesses.expectations.len() as u64,
+        channel: plan.channel().map(ChannelFootprint::for_plan),
     }
 }
 
+/// Returns the table of a plan of submissions.
+fn describe_channel(plan: &Plan, c: &ChannelFootprint, target: &str) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let bytes = |n: u64| format_count(n, "byte");
+    vec![
+        row("Recording", plan.title.clone()),
+        row("Target", target.to_owned()),
+        row("Compute class", format_hex(u64::from(c.compute_class))),
+        row(
+            "Memory",
+            format!(
+                "{}: {} of video memory, {} of host memory",
+                format_count(c.ranges, "range"),
+                bytes(c.video_bytes),
+                bytes(c.system_bytes)
+            ),
+        ),
+        row(
+            "Submissions",
+            format!(
+                "{} for compute, {} for copies, {} of commands",
+                c.compute_submissions,
+                c.copy_submissions,
+                bytes(c.command_bytes)
+            ),
+        ),
+        row("Launches", c.launches.to_string()),
+        row("Uploads", format!("{}, {}", c.uploads, bytes(c.upload_bytes))),
+        row("Outputs", format!("{}, {}", c.outputs, bytes(c.output_bytes))),
+        row(
+            "Verified",
+            "methods and addresses of all submissions: each address that they name is in the plan's memory".to_owned(),
+        ),
+    ]
+}
+
 fn describe(plan: &Plan, target: &str, verified: &VerificationReport, out: &mut Out) -> Result<(), Failure> {
+    match plan.channel().map(ChannelFootprint::for_plan) {
+        Some(channel) => out.table(&describe_channel(plan, &channel, target))?,
+        None => describe_accesses(plan, target, verified, out)?,
+    }
+    for u in &verified.unproved {
+        out.line(format_args!("Not proved, bounded by time: {u}"))?;
+    }
+    out.line("")?;
+    describe_rewrites(plan, out)
+}
+
+/// Prints the table of a plan of accesses.
+fn describe_accesses(plan: &Plan, target: &str, verified: &VerificationReport, out: &mut Out) -> Result<(), Failure> {
     let none = AccessPlan::default();
     let accesses = plan.accesses().unwrap_or(&none);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
@@ -237,10 +291,11 @@ fn describe(plan: &Plan, target: &str, verified: &VerificationReport, out: &mut 
             ),
         ),
     ])?;
-    for u in &verified.unproved {
-        out.line(format_args!("Not proved, bounded by time: {u}"))?;
-    }
-    out.line("")?;
+    Ok(())
+}
+
+/// Prints how often the plan differs from the recording, by kind.
+fn describe_rewrites(plan: &Plan, out: &mut Out) -> Result<(), Failure> {
     let mut rows = vec![["Rewrite", "Times", "First"].map(str::to_owned).to_vec()];
     for (kind, n) in counts(plan) {
         let first = plan.rewrites.iter().find(|r| r.kind == kind);

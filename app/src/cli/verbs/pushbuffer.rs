@@ -1,14 +1,15 @@
 //! `pushbuffer`: decodes the push buffer of a submission into methods and launches, or lists all submissions.
 
-use crate::cli::driver_trace::{format_known, load, name_object};
+use crate::cli::driver_trace::{JoinedCalls, format_known, load, name_channel, name_object};
 use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, format_hex, progress_line};
 use clap::{Args, FromArgMatches as _};
 use serde::{Serialize, Serializer};
+use trace_core::channel_names::ChannelNames;
 use trace_core::driver_trace::{
     DecodedMethod, DecodedSubmission, DriverTrace, GpuWork, Submission, SubmittedLaunch, SubmittedParameter,
 };
-use trace_core::families::find_family;
+use trace_core::families::find_submission_decoder;
 
 pub const VERB: Verb = Verb {
     name: "pushbuffer",
@@ -41,6 +42,17 @@ struct SubmissionRow {
     doorbell_event: Option<u64>,
     /// Number of launches.
     launches: usize,
+    /// The call that made it; `null` without one, or if the recording does not hold calls.
+    call: Option<CallRow>,
+}
+
+/// The call of a submission, with its name.
+#[derive(Serialize)]
+struct CallRow {
+    /// Its event.
+    event: u64,
+    /// Name of its function, or `launch of KERNEL`, `copy`, `fill`, `order` or `allocation`.
+    name: String,
 }
 
 /// A method, with a value for an engine. The engine keeps fields as pairs.
@@ -72,6 +84,10 @@ struct LaunchRow {
     registers: u32,
     /// Words of constant bank 0 that are parameters.
     parameters: Vec<ParameterRow>,
+    /// Name of the kernel; `null` if it is not certain.
+    kernel: Option<String>,
+    /// The call that made the submission; `null` without one, or if the recording does not hold calls.
+    call: Option<CallRow>,
 }
 
 /// A word of the parameters.
@@ -114,6 +130,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         );
         return Err(Failure::file(&opened.file, message));
     };
+    let joined = JoinedCalls::load(&opened, &trace, true)?;
     let mut decoded = DecodedSubmission::default();
     decode(&opened, &trace, n as usize + 1, |s, d| {
         if s.index == n {
@@ -123,14 +140,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if out.is_json() {
         let items = decoded.methods.iter().flat_map(|m| {
             let launches = decoded.work.iter().filter_map(|w| match w {
-                GpuWork::Launch(l) if l.word == m.word => Some(Item::Launch(launch_row(l, &trace))),
+                GpuWork::Launch(l) if l.word == m.word => Some(Item::Launch(launch_row(l, &trace, n, joined.as_ref()))),
                 _ => None,
             });
             std::iter::once(Item::Method(method_row(m))).chain(launches.collect::<Vec<_>>())
         });
         out.array(items)?;
     } else {
-        print_text(submission, &decoded, &trace, out)?;
+        let names = ChannelNames::from_recording(&opened.recording);
+        print_text(submission, &decoded, (&trace, &names, joined.as_ref()), out)?;
     }
     match decoded.error {
         Some(why) => Err(Failure::file(&opened.file, format!("submission {n}: {why}"))),
@@ -145,8 +163,7 @@ fn decode(
     count: usize,
     mut each: impl FnMut(&Submission, DecodedSubmission),
 ) -> Result<(), Failure> {
-    let family = find_family(&opened.recording);
-    let Some(mut decoder) = family.submission_decoder(&opened.recording, trace) else {
+    let Some(mut decoder) = find_submission_decoder(&opened.recording, trace) else {
         return Err(Failure::file(
             &opened.file,
             "the program cannot decode the commands of this GPU",
@@ -162,19 +179,23 @@ fn decode(
     })
 }
 
-fn name_channel(submission: &Submission, trace: &DriverTrace) -> Option<String> {
-    let channel = trace.channels().get(submission.channel)?;
-    Some(name_object(trace.objects().get(channel.object)?, channel.object))
+/// Returns the call of a submission.
+fn call_row(submission: u32, joined: Option<&JoinedCalls<'_>>) -> Option<CallRow> {
+    let (event, name) = joined?.call_of(submission)?;
+    Some(CallRow { event, name })
 }
 
 fn list(opened: &SourceRecording, trace: &DriverTrace, out: &mut Out) -> Result<Exit, Failure> {
-    let mut rows = Vec::new();
+    let joined = JoinedCalls::load(opened, trace, false)?;
+    let names = ChannelNames::from_recording(&opened.recording);
+    let (mut rows, mut channels) = (Vec::new(), Vec::new());
     decode(opened, trace, trace.submissions().len(), |s, decoded| {
         let channel = trace
             .channels()
             .get(s.channel)
             .and_then(|c| trace.objects().get(c.object));
         let launches = decoded.work.iter().filter(|w| matches!(w, GpuWork::Launch(_)));
+        channels.push(name_channel(&names, trace, s));
         rows.push(SubmissionRow {
             submit: s.index,
             event: s.event,
@@ -183,25 +204,33 @@ fn list(opened: &SourceRecording, trace: &DriverTrace, out: &mut Out) -> Result<
             bytes: s.bytes,
             doorbell_event: s.doorbell,
             launches: launches.count(),
+            call: call_row(s.index, joined.as_ref()),
         });
     })?;
     if out.is_json() {
         out.array(rows)?;
         return Ok(Exit::Good);
     }
-    let head = ["Submit", "Event", "Channel", "Address", "Bytes", "Doorbell", "Launches"];
+    let head = [
+        "Submit", "Event", "Channel", "Address", "Bytes", "Doorbell", "Launches", "Call",
+    ];
+    // Only a recording of both levels has calls.
+    let columns = if joined.is_some() { head.len() } else { head.len() - 1 };
     let mut table = vec![head.map(str::to_owned).to_vec()];
-    for r in &rows {
+    for (r, channel) in rows.iter().zip(channels) {
+        let call = r.call.as_ref().map(|c| format!("{} {}", c.event, c.name));
         table.push(vec![
             r.submit.to_string(),
             r.event.to_string(),
-            r.channel.clone().unwrap_or_else(|| "-".to_owned()),
+            channel.unwrap_or_else(|| "-".to_owned()),
             r.address.clone(),
             r.bytes.to_string(),
             r.doorbell_event.map_or_else(|| "-".to_owned(), |e| e.to_string()),
             r.launches.to_string(),
+            call.unwrap_or_else(|| "-".to_owned()),
         ]);
     }
+    table.iter_mut().for_each(|row| row.truncate(columns));
     out.table(&table)?;
     if rows.is_empty() {
         out.line("no submissions: the source holds no ring entries")?;
@@ -220,7 +249,13 @@ fn method_row(m: &DecodedMethod) -> MethodRow<'_> {
     }
 }
 
-fn launch_row(launch: &SubmittedLaunch, trace: &DriverTrace) -> LaunchRow {
+fn launch_row(
+    launch: &SubmittedLaunch,
+    trace: &DriverTrace,
+    submission: u32,
+    joined: Option<&JoinedCalls<'_>>,
+) -> LaunchRow {
+    let kernel = joined.and_then(|j| j.kernel_of(submission, launch.word));
     let parameter = |p: &SubmittedParameter| ParameterRow {
         offset: p.offset,
         bytes: p.bytes,
@@ -235,23 +270,31 @@ fn launch_row(launch: &SubmittedLaunch, trace: &DriverTrace) -> LaunchRow {
         shared: launch.shared,
         registers: launch.registers,
         parameters: launch.parameters.iter().map(parameter).collect(),
+        kernel: kernel.map(|(name, _)| name.to_owned()),
+        call: call_row(submission, joined),
     }
 }
 
 fn print_text(
     submission: &Submission,
     decoded: &DecodedSubmission,
-    trace: &DriverTrace,
+    (trace, names, joined): (&DriverTrace, &ChannelNames, Option<&JoinedCalls<'_>>),
     out: &mut Out,
 ) -> Result<(), Failure> {
+    let channel = trace.channels().get(submission.channel).map(|c| c.object);
+    let channel = channel.and_then(|n| Some(name_object(trace.objects().get(n)?, n)));
+    let name = name_channel(names, trace, submission).unwrap_or_default();
     out.line(format!(
-        "submission {}, event {}, channel {}: {} bytes at {}",
+        "submission {}, event {}, channel {} ({name}): {} bytes at {}",
         submission.index,
         submission.event,
-        name_channel(submission, trace).unwrap_or_default(),
+        channel.unwrap_or_default(),
         submission.bytes,
         submission.va
     ))?;
+    if let Some(call) = call_row(submission.index, joined) {
+        out.line(format!("call: {}, event {}", call.name, call.event))?;
+    }
     for m in &decoded.methods {
         let name = m.name.clone().unwrap_or_else(|| format!("method {:#06x}", m.method));
         let class = m.class.map_or_else(|| "no class".to_owned(), |c| format!("{c:04x}"));
@@ -269,6 +312,12 @@ fn print_text(
         for work in decoded.work.iter().filter(|w| w.word() == m.word) {
             out.line(format!("        {}", describe_work(work, trace, submission.event)))?;
             if let GpuWork::Launch(launch) = work {
+                if let Some((name, kernel)) = joined.and_then(|j| j.kernel_of(submission.index, work.word())) {
+                    let event = kernel
+                        .event
+                        .map_or_else(String::new, |e| format!(", launched at event {e}"));
+                    out.line(format!("          kernel {name}{event}"))?;
+                }
                 for p in &launch.parameters {
                     out.line(format!("          {}", describe_parameter(p, trace)))?;
                 }

@@ -1,13 +1,17 @@
-//! `record`: runs a program and records its GPU work, on a simulated GPU or at its CUDA driver.
+//! `record`: runs a program and records its GPU work, on a simulated GPU, at its CUDA driver, or below it at NVIDIA's
+//! kernel driver.
 
 mod cuda;
+mod drivers;
+mod nvidia;
 
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
 use crate::cli::{Exit, Failure, Out, Verb, format_hex, signals};
-use clap::{Args, FromArgMatches as _, ValueEnum};
+use clap::{Args, FromArgMatches as _};
 use cuda::{CudaArguments, report_api_trace, save_derived};
+use drivers::{DriverKind, RecordedDrivers};
 use kinescope_session::targets::list_simulators;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -27,25 +31,6 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// The kind of driver to record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DriverKind {
-    /// OpenGL ES on Mesa, on a simulated GPU
-    Panfrost,
-    /// CUDA, on the NVIDIA device of this machine
-    Cuda,
-}
-
-impl DriverKind {
-    /// Returns the interposer library between the program and its driver, and the package that builds it.
-    fn library(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Panfrost => ("libkinescope_panfrost.so", "kinescope-panfrost"),
-            Self::Cuda => ("libkinescope_cuda.so", "kinescope-cuda"),
-        }
-    }
-}
-
 /// Suffix of the file that a running process writes. The file disappears when the process ends normally.
 const UNFINISHED: &str = ".unfinished.kine";
 /// Output folder of `make mesa`, below the project folder.
@@ -64,9 +49,9 @@ const SYSTEM_LIBRARIES: [&str; 6] = [
 
 #[derive(Args)]
 struct Arguments {
-    /// Driver of the program
-    #[arg(long, value_name = "DRIVER", value_enum)]
-    with: DriverKind,
+    /// Driver of the program; cuda,nvidia records the calls of a CUDA program and the requests below them
+    #[arg(long, value_name = "DRIVER", value_enum, value_delimiter = ',', required = true)]
+    with: Vec<DriverKind>,
     /// Simulator to run on; CUDA programs run on the device that they choose
     #[arg(long, value_name = "TARGET", default_value = "software:mali-g71")]
     on: String,
@@ -117,7 +102,8 @@ struct Report {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    if arguments.with == DriverKind::Panfrost && !list_simulators().any(|(name, _)| name == arguments.on) {
+    let drivers = RecordedDrivers::new(&arguments.with)?;
+    if drivers == RecordedDrivers::Panfrost && !list_simulators().any(|(name, _)| name == arguments.on) {
         let names: Vec<String> = list_simulators().map(|(name, _)| name).collect();
         return Err(Failure::usage(format!(
             "--on: '{}' is not a simulator, and a program is recorded on one (expected {})",
@@ -128,10 +114,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let at = CommandFiles::default()
         .with_output("-o", Some(&arguments.to))
         .check_kine(&arguments.to)?;
-    let library = library(arguments.with)?;
-    let mesa = match arguments.with {
-        DriverKind::Panfrost => mesa(arguments)?,
-        DriverKind::Cuda => None,
+    if drivers.has_nvidia() {
+        nvidia::check_driver()?;
+    }
+    let libraries = drivers.kinds().iter().map(|kind| library(*kind));
+    let libraries = libraries.collect::<Result<Vec<PathBuf>, Failure>>()?;
+    let mesa = match drivers {
+        RecordedDrivers::Panfrost => mesa(arguments)?,
+        _ => None,
     };
     let folder = TempFolder::create_next_to(&at).map_err(|e| Failure::file(&arguments.to, e))?;
     let name = at.file_name().unwrap_or(OsStr::new("recording.kine"));
@@ -143,10 +133,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_PRELOAD", prepend_to_list(library.as_os_str(), "LD_PRELOAD"))
+        .env("LD_PRELOAD", prepend_to_list(&join_list(&libraries), "LD_PRELOAD"))
         .env("KINESCOPE_RECORD_ON", &arguments.on)
         .env("KINESCOPE_RECORD_LIMIT", arguments.limit.to_string())
         .env("KINESCOPE_RECORD_TO", absolute(&recorded));
+    if drivers.has_nvidia() {
+        nvidia::set_environment(&mut command, &absolute(&recorded));
+    }
     arguments.calls.set_environment(&mut command);
     if let Some(mesa) = &mesa {
         let lib = mesa.join("lib");
@@ -166,13 +159,20 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .take_unfinished(&recorded)
             .map_err(|e| Failure::file(&arguments.to, e))?;
     }
+    if drivers.has_nvidia() {
+        nvidia::import_logs(&folder.0, drivers, &arguments.to)?;
+    }
     if !recorded.exists() {
-        let expected = match arguments.with {
-            DriverKind::Panfrost => {
+        let expected = match drivers {
+            RecordedDrivers::Panfrost => {
                 "the program did no work on the GPU that a recorder could see (expected one that uses OpenGL ES \
                  through EGL and is linked to the C library; EGL_LOG_LEVEL=debug shows what EGL tried)"
             }
-            DriverKind::Cuda => {
+            RecordedDrivers::Nvidia => {
+                "the program opened no device file of NVIDIA's driver (expected one that uses CUDA and is linked to the \
+                 C library)"
+            }
+            RecordedDrivers::Cuda | RecordedDrivers::CudaAndNvidia => {
                 "the program called no function of the CUDA driver (expected one that uses CUDA on a machine with \
                  NVIDIA's driver, and that is linked to the C library)"
             }
@@ -185,22 +185,43 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .link_other_recordings(name, &at)
         .map_err(|e| Failure::file(&arguments.to, e))?;
     std::fs::rename(&recorded, &at).map_err(|e| Failure::file(&arguments.to, e))?;
-    report(arguments, &at, code, &also, out)?;
+    report(arguments, drivers, &at, code, &also, out)?;
     Ok(Exit::Program(code))
 }
 
 /// Prints a summary: with JSON on standard output, which the program also uses; otherwise as text on standard error.
-fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mut Out) -> Result<(), Failure> {
+fn report(
+    arguments: &Arguments,
+    drivers: RecordedDrivers,
+    at: &Path,
+    code: u8,
+    also: &[PathBuf],
+    out: &mut Out,
+) -> Result<(), Failure> {
     let recording = container::open(at).map_err(|e| Failure::file(&arguments.to, e))?;
-    if arguments.with == DriverKind::Cuda {
+    if drivers != RecordedDrivers::Panfrost {
         save_derived(&recording, at);
     }
     let bytes = std::fs::metadata(at)
         .map_err(|e| Failure::file(&arguments.to, e))?
         .len();
     let identity = &recording.metadata.identity;
-    if arguments.with == DriverKind::Cuda {
-        return report_api_trace(&arguments.to, &recording, bytes, code, also, out);
+    match drivers {
+        RecordedDrivers::Panfrost => {}
+        // An API trace that was not recorded is reported by what there is.
+        RecordedDrivers::Nvidia => {
+            return nvidia::report_driver_trace(&arguments.to, &recording, bytes, code, also, out);
+        }
+        RecordedDrivers::CudaAndNvidia if recording.api().is_none() => {
+            return nvidia::report_driver_trace(&arguments.to, &recording, bytes, code, also, out);
+        }
+        RecordedDrivers::Cuda | RecordedDrivers::CudaAndNvidia => {
+            report_api_trace(&arguments.to, &recording, bytes, code, also, out)?;
+            if !out.is_json() {
+                nvidia::print_figures(&arguments.to, &recording)?;
+            }
+            return Ok(());
+        }
     }
     let map = trace_core::registers::RegisterMap::for_gpu(identity.gpu_id);
     let timeline = map.map(|map| trace_core::timeline::derive(&recording, map, &Progress::new()));
@@ -335,6 +356,18 @@ fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
     code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
+}
+
+/// Returns a list of paths as an environment variable holds it.
+fn join_list(paths: &[PathBuf]) -> OsString {
+    let mut list = OsString::new();
+    for (n, path) in paths.iter().enumerate() {
+        if n > 0 {
+            list.push(":");
+        }
+        list.push(path);
+    }
+    list
 }
 
 /// Prepends a value to a list in an environment variable.

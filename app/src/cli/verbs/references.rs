@@ -1,21 +1,19 @@
 //! `references`: lists what reads, writes, executes or names bytes of memory, a register, a page-table entry or a pixel.
 
+mod rows;
+
 use crate::cli::out::format_count;
 use crate::cli::source::{Source, SourceRecording, number};
-use crate::cli::{Exit, Failure, Out, Verb, api_trace, event_filter, format_hex, progress_line};
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, event_filter, progress_line};
 use clap::{Args, FromArgMatches as _};
-use kinescope_session::xref_text::{describe, item_label};
+use rows::RowContext;
 use serde::Serialize;
-use trace_core::api_trace::{Argument, ReferenceKind};
+use trace_core::PhysAddr;
 use trace_core::check::Submit;
 use trace_core::filter::{Derived, Jobs};
 use trace_core::progress::Progress;
 use trace_core::timeline::JobSpan;
-use trace_core::xref::{
-    self, EntryReason, JobPart, LaunchReference, MAX_BYTES, MAX_REFERENCES, Reference, ReferenceItem, TargetError,
-    XrefData as _, XrefIndex, XrefTarget,
-};
-use trace_core::{GpuVa, PhysAddr, RegOffset};
+use trace_core::xref::{self, MAX_BYTES, MAX_REFERENCES, Reference, TargetError, XrefData as _, XrefIndex, XrefTarget};
 
 pub const VERB: Verb = Verb {
     name: "references",
@@ -31,8 +29,10 @@ const MAX_SEARCHED: usize = 1 << 20;
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// GPU address, buffer, NAME+OFFSET, register, REGISTER.FIELD, SPACE+OFFSET, or pixel of the last screen
-    #[arg(value_name = "ADDRESS|REGISTER|BUFFER|X,Y")]
+    /// GPU address, buffer, NAME+OFFSET, register, REGISTER.FIELD, SPACE+OFFSET, or pixel of the last screen. Buffers of
+    /// driver traces are handle:0xHANDLE or #NUMBER. Of a recording of calls and requests, launch:N, submission:N or
+    /// event:N lists the submissions of a call, or the call of a submission
+    #[arg(value_name = "ADDRESS|REGISTER|BUFFER|X,Y|EVENT")]
     target: String,
     /// Index of the address space, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -74,13 +74,19 @@ struct Report {
     references: Vec<Row>,
     /// Whether these are all references.
     complete: bool,
+    /// Whether all bytes of a long target were searched.
+    #[serde(skip)]
+    is_driver_trace: bool,
 }
 
 /// A target, without the keys that its kind does not have.
 #[derive(Default, Serialize)]
 struct TargetRow {
-    /// `memory`, `physical`, `page-table-entry`, `register` or `framebuffer`.
+    /// `memory`, `physical`, `page-table-entry`, `register`, `framebuffer` or `event` (a call or a submission).
     kind: &'static str,
+    /// The event of a call or of a submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<u64>,
     /// Index of the address space, and the GPU address.
     #[serde(skip_serializing_if = "Option::is_none")]
     address_space: Option<u32>,
@@ -113,14 +119,19 @@ struct TargetRow {
 #[derive(Default, Serialize)]
 struct Row {
     /// `register`, `job`, `cpu-write`, `page-table`, `snapshot`, `buffer`, `finding`, `command` (to an address space),
-    /// `store` or `load`. In an API trace: `copy`, `fill`, `memory` (allocated or freed), `launch` or `buffer`.
+    /// `store` or `load`. In an API trace: `copy`, `fill`, `memory` (allocated or freed), `launch` or `buffer`. In a driver
+    /// trace: `submission` (its commands), `copy`, `fill`, `upload`, `semaphore`, `launch`, `method`, `object` (a buffer was
+    /// created, mapped, unmapped or freed) or `saved-memory`. In a recording of both: `submission` (of a call) or `call` (of
+    /// a submission).
     kind: &'static str,
     /// `write`, `read`, `read-or-write` (which one is not known), `execute`, `address-of` (the item holds or names the
-    /// address) or `resident` (the item contains the target).
+    /// address), `resident` (the item contains the target), `cause` (the call of a submission) or `effect` (a submission of
+    /// a call).
     access: &'static str,
     /// Event of the reference.
     event: Option<u64>,
-    /// Job through which it happens, or that its event prepares, or that runs at its event.
+    /// Job through which it happens, or that its event prepares, or that runs at its event. In a driver trace, the ring
+    /// entry through which it happens.
     job: Option<u32>,
     /// In an API trace: launch through which it happens.
     launch: Option<u32>,
@@ -148,7 +159,9 @@ struct Row {
     /// Level of the page table or entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<u8>,
-    /// Part of a job that refers to the target: `header`, `start`, `shader` or `pointer`.
+    /// Part of a job that refers to the target: `header`, `start`, `shader` or `pointer`. In a driver trace, part of a
+    /// submission: `commands`, `source`, `destination`, `release`, `acquire`, `program`, `descriptor`, `constant-bank`,
+    /// `parameter` or `method`; or `create`, `map`, `unmap` or `free` of a buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
     /// Position of the job in its chain.
@@ -163,6 +176,26 @@ struct Row {
     /// Arguments of a launch that point into the buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<Vec<String>>,
+    /// In a driver trace: number of the submission, and offset of the method in 32-bit words of its commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    word: Option<u32>,
+    /// In a driver trace: offset in the parameters of a launch, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameter_offset: Option<u32>,
+    /// In a driver trace: number of a constant bank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bank: Option<u32>,
+    /// In a driver trace: name of a method.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
+    /// In a driver trace: number of bytes of the buffer, copy, upload, commands or saved memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    /// In a driver trace: the other side of a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_va: Option<String>,
     /// Text output for the kind.
     #[serde(skip)]
     label: &'static str,
@@ -224,6 +257,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         target: context.target_row(),
         references: list.iter().map(|r| context.row(r)).collect(),
         complete,
+        is_driver_trace: opened.recording.driver_trace().is_some(),
     };
     if out.is_json() {
         out.value(&report)?;
@@ -285,187 +319,6 @@ fn find_target(arguments: &Arguments, opened: &SourceRecording, index: &XrefInde
     })
 }
 
-/// What the rows of the output need.
-struct RowContext<'a> {
-    opened: &'a SourceRecording,
-    index: &'a XrefIndex,
-    jobs: Jobs,
-    target: XrefTarget,
-}
-
-impl RowContext<'_> {
-    fn register_name(&self, offset: u32) -> String {
-        let register = self.opened.device.and_then(|d| d.map().at(RegOffset::new(offset)));
-        register.map_or_else(|| format_hex(u64::from(offset)), |r| r.name.clone())
-    }
-
-    fn target_row(&self) -> TargetRow {
-        let space_name = |space: u8| {
-            let spaces = &self.opened.recording.metadata.spaces;
-            spaces.get(usize::from(space)).map(|s| s.name.clone())
-        };
-        match self.target {
-            XrefTarget::Register { register, bits } => TargetRow {
-                kind: "register",
-                register: Some(self.register_name(register.get())),
-                offset: Some(register.to_string()),
-                bits: bits.map(|(lo, hi)| [lo, hi]),
-                ..TargetRow::default()
-            },
-            XrefTarget::Bytes { space, va, bytes } => TargetRow {
-                kind: "memory",
-                address_space: Some(space),
-                va: Some(va.to_string()),
-                bytes: Some(bytes),
-                ..TargetRow::default()
-            },
-            XrefTarget::Physical { at, bytes } => TargetRow {
-                kind: "physical",
-                physical: Some(at.to_string()),
-                bytes: Some(bytes),
-                ..TargetRow::default()
-            },
-            XrefTarget::Entry { space, va, level } => TargetRow {
-                kind: "page-table-entry",
-                address_space: Some(space),
-                va: Some(va.to_string()),
-                level: Some(level),
-                ..TargetRow::default()
-            },
-            XrefTarget::Framebuffer { space, offset, bytes } => TargetRow {
-                kind: "framebuffer",
-                space: space_name(space),
-                offset: Some(format_hex(offset)),
-                bytes: Some(bytes),
-                ..TargetRow::default()
-            },
-        }
-    }
-
-    fn row(&self, r: &Reference) -> Row {
-        let recording = &self.opened.recording;
-        let job_of = |event: u64| {
-            let access = usize::try_from(event).ok().and_then(|e| recording.events.access(e));
-            self.jobs.job(event, access.as_ref())
-        };
-        let mut row = Row {
-            kind: r.item.name(),
-            label: item_label(&r.item),
-            access: r.access.name(),
-            event: r.event,
-            job: r.job().or_else(|| r.event.and_then(job_of)),
-            launch: r.launch(),
-            page_only: r.is_page_only,
-            description: describe(recording, self.index, self.target, r),
-            ..Row::default()
-        };
-        self.add_details(&r.item, &mut row);
-        row
-    }
-
-    fn add_details(&self, item: &ReferenceItem, row: &mut Row) {
-        let buffer = |index: u32| self.opened.recording.metadata.buffers.get(index as usize);
-        let mut set_va = |space: Option<u32>, va: GpuVa| (row.address_space, row.va) = (space, Some(va.to_string()));
-        match *item {
-            ReferenceItem::RegisterAccess(a) => {
-                row.register = Some(self.register_name(a.offset.get()));
-                row.value = Some(format_hex(a.value));
-            }
-            ReferenceItem::AddressRegister { register, value, .. } => {
-                row.register = Some(self.register_name(register.get()));
-                row.value = Some(format_hex(value));
-            }
-            ReferenceItem::TableCommand { register, .. } => row.register = Some(self.register_name(register.get())),
-            ReferenceItem::Buffer { buffer: index, offset } => {
-                row.buffer = buffer(index).map(|b| b.name.clone());
-                row.offset = Some(format_hex(offset));
-            }
-            ReferenceItem::WalkStep { space, va, step } => {
-                set_va(Some(space), va);
-                row.level = Some(step.level);
-                row.value = Some(format_hex(step.raw));
-            }
-            ReferenceItem::Mapping { space, va } => set_va(Some(space), va),
-            ReferenceItem::PageTable(t) => {
-                set_va(Some(t.space), t.va);
-                row.level = Some(t.level);
-            }
-            ReferenceItem::Job { position, part, .. } => {
-                row.position = Some(position);
-                self.add_job_part(part, row);
-            }
-            ReferenceItem::EntryWrite { raw } | ReferenceItem::EntryJob { raw, .. } => {
-                row.value = raw.map(format_hex);
-                if let ReferenceItem::EntryJob { reason, .. } = *item {
-                    self.add_entry_reason(reason, row);
-                }
-            }
-            ReferenceItem::FirstEntry(value) | ReferenceItem::EntryChange { after: value, .. } => {
-                row.value = value.map(|v| format_hex(v.raw));
-            }
-            ReferenceItem::Pixel(a) => {
-                row.offset = Some(format_hex(u64::from(a.offset.get())));
-                row.value = Some(format_hex(a.value));
-            }
-            ReferenceItem::Launch { launch, how } => row.arguments = self.arguments(launch, how),
-            ReferenceItem::DeviceBuffer(location) => {
-                let buffers = self.index.api_trace().map(|a| a.buffers());
-                row.buffer = buffers.and_then(|b| Some(b.get(location.buffer)?.name.clone()));
-                row.offset = Some(format_hex(location.offset));
-            }
-            ReferenceItem::HostWrite { .. }
-            | ReferenceItem::Snapshot(_)
-            | ReferenceItem::Finding(_)
-            | ReferenceItem::OtherJobs { .. }
-            | ReferenceItem::Call(_) => {}
-        }
-    }
-
-    fn add_job_part(&self, part: JobPart, row: &mut Row) {
-        let (name, va) = match part {
-            JobPart::Header(va) => ("header", va),
-            JobPart::Start(va) => ("start", va),
-            JobPart::Shader(va) => ("shader", va),
-            JobPart::Pointer { word, to, through } => {
-                row.word_va = Some(word.to_string());
-                row.through_va = through.map(|p| p.to_string());
-                ("pointer", to)
-            }
-        };
-        (row.part, row.va) = (Some(name), Some(va.to_string()));
-    }
-
-    fn add_entry_reason(&self, reason: EntryReason, row: &mut Row) {
-        let (name, va) = match reason {
-            EntryReason::Header(va) => ("header", va),
-            EntryReason::Shader(va) => ("shader", va),
-            EntryReason::Pointer(va) => ("pointer", va),
-            EntryReason::Buffer { pointer, buffer } => {
-                let b = self.opened.recording.metadata.buffers.get(buffer as usize);
-                row.buffer = b.map(|b| b.name.clone());
-                ("pointer", pointer)
-            }
-        };
-        (row.part, row.va) = (Some(name), Some(va.to_string()));
-    }
-
-    /// Returns the arguments of a launch that point into the buffer of the target.
-    fn arguments(&self, launch: u32, how: LaunchReference) -> Option<Vec<String>> {
-        let api_trace = self.index.api_trace()?;
-        let XrefTarget::Bytes { va, .. } = self.target else {
-            return None;
-        };
-        let event = api_trace.launches().get(launch as usize)?.event;
-        let is_variable = matches!(
-            how,
-            LaunchReference::Possible(k) | LaunchReference::Unchanged(k) if k == ReferenceKind::Variable
-        );
-        let location = api_trace.buffers().locate(va, event).filter(|_| !is_variable)?;
-        let all = xref::find_pointing_arguments(&self.opened.recording, api_trace, launch, location.buffer);
-        Some(all.iter().map(Argument::label).collect())
-    }
-}
-
 fn print_text(arguments: &Arguments, target: XrefTarget, report: &Report, out: &mut Out) -> Result<(), Failure> {
     if report.references.is_empty() {
         out.line(format_args!("no references of {}", arguments.target.trim()))?;
@@ -493,7 +346,8 @@ fn print_text(arguments: &Arguments, target: XrefTarget, report: &Report, out: &
             "only the first {max} references are listed; --max-references lists more"
         ))?;
     }
-    let is_long = |bytes: u64| bytes > MAX_BYTES;
+    let is_limited = !report.is_driver_trace;
+    let is_long = |bytes: u64| bytes > MAX_BYTES && is_limited;
     if let XrefTarget::Bytes { bytes, .. } = target
         && is_long(bytes)
     {
@@ -505,10 +359,9 @@ fn print_text(arguments: &Arguments, target: XrefTarget, report: &Report, out: &
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use trace_core::RegOffset;
     use trace_core::recording::Access;
-    use trace_core::xref::AccessKind;
+    use trace_core::xref::{AccessKind, ReferenceItem};
 
     #[test]
     fn access_names_are_the_documented_ones() {

@@ -2,13 +2,15 @@
 
 mod guard;
 mod outcome;
+mod wasm;
 
 use crate::cli::failure::complain;
 use crate::cli::findings::FindingRow;
 use crate::cli::out::format_duration;
-use crate::cli::replay_arguments::{OpenedReplay, ReplayArguments, assignment};
+use crate::cli::replay_arguments::{OpenedReplay, ReplayArguments, assignment, reject_options_of_runs};
 use crate::cli::replayed_screen::{self, ReplayScreens};
 use crate::cli::source::SourceRecording;
+use crate::cli::wasm_target::WasmTarget;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::buffers;
@@ -32,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use trace_core::Recording;
 use trace_core::families::{self, Family};
+use wasm::RunReplay;
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -86,6 +89,28 @@ struct Arguments {
 }
 
 impl Arguments {
+    /// Replays a WebAssembly run.
+    fn replay_run(&self, opened: &SourceRecording, target: WasmTarget, out: &mut Out) -> Result<Exit, Failure> {
+        reject_options_of_runs(&[
+            ("--screen", self.screen.is_some()),
+            ("--repeat", self.repeat > 1),
+            ("--learn", self.learn.is_some()),
+            ("--guard", self.guard),
+            ("--jobs", self.jobs),
+            ("--tolerance", !self.near.is_empty()),
+            ("--as", !self.types.is_empty()),
+        ])?;
+        let request = RunReplay {
+            opened,
+            target,
+            target_name: self.of.target_name(),
+            inputs: self.of.replaced_inputs(),
+            outputs: &self.outputs,
+            outcome: self.outcome.as_deref(),
+        };
+        request.run(out)
+    }
+
     /// Returns the part of the request that only this verb has.
     fn request(&self) -> ReplayRequest {
         let named = self.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
@@ -281,6 +306,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     for (_, file) in &arguments.outputs {
         buffers::check_file_name(file).map_err(|e| Failure::usage(e.to_string()))?;
     }
+    if let Some((opened, target)) = arguments.of.open_run()? {
+        return arguments.replay_run(&opened, target, out);
+    }
     let replay = arguments.of.prepare(arguments.request())?;
     if arguments.guard {
         return run_guarded(&arguments.of, replay, out);
@@ -312,9 +340,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
     }
     let mut done = request.report(&opened.recording, &prepared, outcome);
-    if is_compared {
+    let has_types = is_compared || opened.recording.driver_trace().is_some();
+    if has_types {
         for t in &arguments.types {
-            opened.buffer(&t.name)?;
+            if done.outcome.outputs.iter().all(|o| o.name != t.name) {
+                opened.buffer(&t.name)?;
+            }
             for o in done.outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
                 o.element = t.element;
             }
@@ -339,6 +370,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         outcome::print(outcome, &of, describe_times(&outcome.timing), out)?;
     }
+    // The user does not wait until the memory of the plan is freed.
+    out.flush()?;
     Ok(Exit::differs_if(!done.is_success()))
 }
 

@@ -170,6 +170,10 @@ pub enum PanelAction {
     Kernel(u32),
     /// Show device memory before and after the current event, side by side.
     BeforeAfter,
+    /// Select an object of the kernel driver in Objects, by its index.
+    DriverObject(u32),
+    /// Select the addresses of an object of the kernel driver in Address space, by its index.
+    ObjectAddresses(u32),
     /// Show pages in Page tables.
     Pages(PageTablesTarget),
 }

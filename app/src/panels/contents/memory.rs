@@ -39,12 +39,17 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             return;
         }
         let message = if doc.recording.driver_trace().is_some() {
-            "A driver trace holds what was submitted, not the memory of the GPU. `kinescope objects` lists its buffers."
+            "A driver trace holds what was submitted, not the memory of the GPU. Objects and `kinescope objects` list its \
+             buffers."
         } else {
             "This recording holds no address space, so there is no memory to show by GPU address."
         };
-        if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
-            actions.run_command("show-events");
+        let (action, command) = match doc.recording.driver_trace() {
+            Some(_) => ("Show objects", "show-objects"),
+            None => ("Show events", "show-events"),
+        };
+        if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some(action)) {
+            actions.run_command(command);
         }
         return;
     }

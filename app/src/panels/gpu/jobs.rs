@@ -172,6 +172,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             let end = match is_stream {
+                _ if j.is_end_unknown => "it is complete here: saved memory holds the value of its semaphore",
                 true => "the last register that its commands write",
                 false => "its interrupt",
             };
@@ -242,6 +243,14 @@ fn describe_entry(form: JobForm, n: usize, count: usize) -> String {
     }
 }
 
+/// Describes why a job has no end.
+pub fn describe_missing_end(job: &JobFact) -> &'static str {
+    match job.is_end_unknown {
+        true => "end unknown",
+        false => "no end is recorded",
+    }
+}
+
 /// Draws the details of a job, also for the inspector.
 pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
@@ -262,7 +271,9 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
             }
         }
         None => {
-            widgets::key_value(ui, "done", StyledText::body("no end is recorded").colour(p.warning));
+            let text = StyledText::body(describe_missing_end(j));
+            let text = if j.is_end_unknown { text } else { text.colour(p.warning) };
+            widgets::key_value(ui, "done", text);
         }
     }
     if j.duration_ns.is_some() {
@@ -284,6 +295,12 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
         }
     }
     let form = find_family(&doc.recording).job_form();
+    if form == JobForm::RingEntries {
+        ui.add_space(8.0);
+        if ui.button("Show push buffer").clicked() {
+            actions.run_command("show-push-buffer");
+        }
+    }
     for (n, c) in j.chain.iter().enumerate().take(MAX_CHAIN_JOBS) {
         widgets::section(ui, &describe_entry(form, n, j.chain.len()));
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {

@@ -37,15 +37,20 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             "An API trace holds no page tables: they stay in the driver. Memory shows the buffers that the calls \
              allocated."
         } else if doc.recording.driver_trace().is_some() {
-            "A driver trace holds no page tables: the kernel driver writes them. `kinescope objects` lists buffers with \
-             their GPU addresses."
+            "A driver trace holds no page tables: the kernel driver writes them. Address space shows the GPU addresses of \
+             buffers over time, and `kinescope objects` lists them."
         } else if find_family(&doc.recording).page_table_formats().is_empty() {
             "No page tables are shown: the program does not know the format of this GPU's page tables."
         } else {
             "This recording holds no page tables: the driver set up no address space."
         };
-        if widgets::empty_state(ui, icons::TREE_STRUCTURE, message, Some("Show events")) {
-            actions.run_command("show-events");
+        let is_driver_trace = doc.recording.api().is_none() && doc.recording.driver_trace().is_some();
+        let (action, command) = match is_driver_trace {
+            true => ("Show address space", "show-address-space"),
+            false => ("Show events", "show-events"),
+        };
+        if widgets::empty_state(ui, icons::TREE_STRUCTURE, message, Some(action)) {
+            actions.run_command(command);
         }
         return;
     };

@@ -116,13 +116,17 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
              hold their shaders.",
         ),
         JobForm::RingEntries => Some(
-            "The jobs of this recording are push buffers of an NVIDIA GPU. `kinescope pushbuffer` prints their methods \
-             and launches; their code is not disassembled.",
+            "The jobs of this recording are push buffers of an NVIDIA GPU. Push buffer and `kinescope pushbuffer` show \
+             their methods and launches; their code is not disassembled.",
         ),
         JobForm::None | JobForm::DescriptorChains => None,
     };
     if let Some(text) = undecoded {
-        return Err(nothing(icons::CPU, text, Some(("Show events", "show-events"))));
+        let action = match find_family(&doc.recording).job_form() {
+            JobForm::RingEntries => ("Show push buffer", "show-push-buffer"),
+            _ => ("Show events", "show-events"),
+        };
+        return Err(nothing(icons::CPU, text, Some(action)));
     }
     let job = current_job(doc).and_then(|j| doc.derived.jobs.get(j as usize));
     let Some(job) = job else {

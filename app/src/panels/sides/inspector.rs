@@ -1,6 +1,7 @@
 //! The Inspector panel, at the right: details of the selected item.
 
 mod call;
+mod driver_event;
 mod entry;
 mod pixel;
 mod reference_list;
@@ -42,6 +43,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, views: OtherViews<'_>, ui
         Selection::Event | Selection::Register(_) => match doc.current_register() {
             Some(r) => register::details(doc, actions, ui, r),
             None if call::ui(doc, actions, ui) => {}
+            None if driver_event::ui(doc, actions, ui) => {}
             None => event(doc, ui),
         },
         Selection::Job(j) => jobs::details(doc, actions, ui, j),

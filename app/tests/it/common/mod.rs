@@ -8,6 +8,7 @@ pub mod long;
 #[path = "../../../../trace-core/tests/it/calls/net.rs"]
 pub mod net;
 pub mod screen_recording;
+pub mod wasm_run;
 
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, LazyRenderer, TestRenderer};

@@ -89,14 +89,15 @@ fn driver_trace() -> Recording {
 #[test]
 fn panels_refer_driver_traces_to_their_verbs() {
     let mut w = Window::from_recording(driver_trace());
-    for (panel, verb) in [
-        ("memory", "objects"),
-        ("page-tables", "objects"),
-        ("shader", "pushbuffer"),
+    for (panel, named, verb) in [
+        ("memory", "Objects", "objects"),
+        ("page-tables", "Address space", "objects"),
+        ("shader", "Push buffer", "pushbuffer"),
     ] {
         w.run(&format!("show-{panel}"));
         w.settle();
         assert!(w.has_part(&format!("`kinescope {verb}`")), "{panel}");
+        assert!(w.has_part(&format!("{named} ")), "{panel} names the panel");
     }
     assert!(!w.has_part("no register map"), "a driver trace needs none");
 }

@@ -1,8 +1,10 @@
 //! Tests that every row of the command table changes something.
 
 use super::compare;
+use super::driver_traces::open_joined;
 use crate::common::net::{Net, net};
 use crate::common::screen_recording::{TWICE, screen_recording};
+use crate::common::wasm_run::collatz;
 use crate::common::{Window, find_busiest_register, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
@@ -494,6 +496,28 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Job(last));
     }),
+    ("go-submission", |_, id| {
+        let (mut w, call, submission) = open_joined();
+        w.doc().go(call);
+        ran(&mut w, id);
+        assert_eq!(w.doc().current_event(), submission);
+    }),
+    ("go-call", |_, id| {
+        let (mut w, call, submission) = open_joined();
+        w.doc().go(submission);
+        ran(&mut w, id);
+        assert_eq!(w.doc().current_event(), call);
+    }),
+    ("show-wasm", shows_panel),
+    ("next-trap", |_, id| {
+        let mut w = Window::from_recording(collatz());
+        ran(&mut w, id);
+        assert!(w.is_panel_active("wasm"));
+        // The first trap is selected at the start.
+        assert_eq!(w.views().wasm.copy, Some(40));
+        ran(&mut w, id);
+        assert_eq!(w.views().wasm.copy, Some(51));
+    }),
     ("next-launch", |w, id| {
         let n = open_api_trace(w);
         ran(w, id);
@@ -834,6 +858,9 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.is_panel_active("timeline"));
     }),
     ("show-events", shows_panel),
+    ("show-objects", shows_panel),
+    ("show-address-space", shows_panel),
+    ("show-push-buffer", shows_panel),
     ("show-register", shows_panel),
     ("show-plots", shows_panel),
     ("show-memory", shows_panel),

@@ -87,6 +87,12 @@ impl Session {
         let _ = self.shared.at_end.set(first);
     }
 
+    /// Returns the time since the start of the event times.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.shared.begun.elapsed()
+    }
+
     /// Returns the start time of a call.
     #[must_use]
     pub fn start_call(&self) -> CallStart {

@@ -9,16 +9,17 @@
 #[cfg(bare)]
 mod array;
 #[cfg(bare)]
-mod system;
+replay_bare::entry!(program::run);
 
 #[cfg(bare)]
 mod program {
     use crate::array::Array;
-    use crate::system::{self, Line};
+    use core::ffi::CStr;
+    use replay_bare::system::{self, Line};
     use replay_core::{Actions, Budget, Counts, DeviceError, FailureKind, execute};
 
     /// Runs the plan that the arguments or the standard input give, and prints what came of it.
-    pub fn run(path: Option<*const u8>) -> u8 {
+    pub fn run(path: Option<&CStr>) -> u8 {
         let Some(body) = system::input(path) else {
             Line::new()
                 .text("the body cannot be read, or is longer than 4 MiB")

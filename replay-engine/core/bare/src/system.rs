@@ -1,21 +1,38 @@
-//! The four system calls and the start of the program.
+//! System calls, the start of a program, and lines of text, without a C library.
 #![allow(
     unsafe_code,
     reason = "without a C library somebody has to make the system calls, take the arguments off the stack and give the \
-              compiler its memory functions; the executor and the device are safe code"
+              compiler its memory functions; the programs are safe code"
 )]
 
 use core::arch::{asm, global_asm};
+use core::ffi::{CStr, c_char};
+use core::ptr::NonNull;
 
-const READ: usize = 0;
-const WRITE: usize = 1;
-const OPEN: usize = 2;
-const EXIT: usize = 60;
+/// Numbers of system calls on x86-64.
+mod number {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const OPEN: usize = 2;
+    pub const CLOSE: usize = 3;
+    pub const LSEEK: usize = 8;
+    pub const MMAP: usize = 9;
+    pub const MUNMAP: usize = 11;
+    pub const IOCTL: usize = 16;
+    pub const EXIT: usize = 60;
+    pub const CLOCK_GETTIME: usize = 228;
+}
 
-/// Most bytes of a body.
-const ROOM: usize = 4 << 20;
+/// Memory is readable, writable.
+const PROT_READ: usize = 1;
+const PROT_WRITE: usize = 2;
+const MAP_SHARED: usize = 1;
+const MAP_PRIVATE: usize = 2;
 
-static mut BODY: [u8; ROOM] = [0; ROOM];
+/// Maximum number of bytes of an input.
+const MAX_INPUT_BYTES: usize = 4 << 20;
+
+static mut INPUT: [u8; MAX_INPUT_BYTES] = [0; MAX_INPUT_BYTES];
 
 // The kernel starts a program with argc at the top of the stack and argv above it.
 global_asm!(
@@ -30,48 +47,156 @@ global_asm!(
 );
 
 extern "C" fn start(stack: *const usize) -> ! {
-    // SAFETY: the kernel put argc and argc + 1 pointers at `stack`.
+    unsafe extern "Rust" {
+        /// The program, defined by [`crate::entry`].
+        fn kinescope_bare_main(path: Option<&'static CStr>) -> u8;
+    }
+    // SAFETY: the kernel put argc and argc + 1 pointers to strings at `stack`; the strings stay until the end.
     let path = unsafe {
-        if *stack >= 2 {
-            Some(*stack.add(2) as *const u8)
-        } else {
-            None
+        match *stack >= 2 {
+            true => Some(CStr::from_ptr(*stack.add(2) as *const c_char)),
+            false => None,
         }
     };
-    exit(crate::program::run(path))
+    // SAFETY: `entry` defines it with this signature.
+    exit(unsafe { kinescope_bare_main(path) })
 }
 
-/// A system call with three arguments.
-fn call(number: usize, a: usize, b: usize, c: usize) -> isize {
+/// Makes a system call.
+fn call(number: usize, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
     let result: isize;
     // SAFETY: the kernel's calling convention; it clobbers rcx and r11 only. The callers pass memory that is theirs.
     unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
-             lateout("rcx") _, lateout("r11") _, options(nostack));
+        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+             in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
 }
 
+fn call3(number: usize, a: usize, b: usize, c: usize) -> isize {
+    call(number, [a, b, c, 0, 0, 0])
+}
+
 fn exit(code: u8) -> ! {
-    call(EXIT, usize::from(code), 0, 0);
+    call3(number::EXIT, usize::from(code), 0, 0);
     // Not reached: the call above does not come back.
     loop {
         core::hint::spin_loop();
     }
 }
 
-/// The bytes of the file at `path`, or of the standard input.
-pub fn input(path: Option<*const u8>) -> Option<&'static [u8]> {
+/// Returns the result of a system call, or the error number.
+fn checked(result: isize) -> Result<usize, i32> {
+    usize::try_from(result).map_err(|_| -result as i32)
+}
+
+/// Opens a file with the flags of the system call.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn open(path: &CStr, flags: usize) -> Result<i32, i32> {
+    checked(call3(number::OPEN, path.as_ptr() as usize, flags, 0)).map(|fd| fd as i32)
+}
+
+/// Closes a file.
+pub fn close(fd: i32) {
+    call3(number::CLOSE, fd as usize, 0, 0);
+}
+
+/// Makes an ioctl.
+///
+/// # Errors
+/// The error of the operating system.
+///
+/// # Safety
+/// The driver reads and writes the argument, and memory that pointers in it name.
+pub unsafe fn ioctl(fd: i32, request: u32, argument: &mut [u8]) -> Result<(), i32> {
+    checked(call3(
+        number::IOCTL,
+        fd as usize,
+        request as usize,
+        argument.as_mut_ptr() as usize,
+    ))
+    .map(|_| ())
+}
+
+/// Maps the start of a file, shared, for reading and writing.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn map_shared(fd: i32, bytes: usize) -> Result<NonNull<u8>, i32> {
+    let at = checked(call(
+        number::MMAP,
+        [0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd as usize, 0],
+    ))?;
+    NonNull::new(at as *mut u8).ok_or(0)
+}
+
+/// Removes a mapping.
+///
+/// # Safety
+/// Nothing uses the memory afterwards.
+pub unsafe fn unmap(at: NonNull<u8>, bytes: usize) {
+    call3(number::MUNMAP, at.as_ptr() as usize, bytes, 0);
+}
+
+/// Returns nanoseconds of a clock that never goes back.
+#[must_use]
+pub fn now_ns() -> u64 {
+    const MONOTONIC: usize = 1;
+    let mut time = [0u64; 2];
+    call3(number::CLOCK_GETTIME, MONOTONIC, time.as_mut_ptr() as usize, 0);
+    let [seconds, nanoseconds] = time;
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+}
+
+/// Writes bytes to the standard output. Returns whether all are written.
+pub fn write_output(bytes: &[u8]) -> bool {
+    write(1, bytes)
+}
+
+/// Writes bytes to the standard error. Returns whether all are written.
+pub fn write_error(bytes: &[u8]) -> bool {
+    write(2, bytes)
+}
+
+fn write(fd: usize, bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = checked(call3(number::WRITE, fd, rest.as_ptr() as usize, rest.len())).unwrap_or(0);
+        match rest.get(written..) {
+            Some(behind) if written > 0 => rest = behind,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Maps the file at a path into memory, until the program ends.
+#[must_use]
+pub fn map_file(path: &CStr) -> Option<&'static [u8]> {
+    const END: usize = 2;
+    let fd = open(path, 0).ok()?;
+    let bytes = checked(call3(number::LSEEK, fd as usize, 0, END)).ok()?;
+    let at = checked(call(number::MMAP, [0, bytes, PROT_READ, MAP_PRIVATE, fd as usize, 0])).ok()?;
+    // SAFETY: the kernel mapped the file at `at`. A file that shrinks ends the program.
+    Some(unsafe { core::slice::from_raw_parts(at as *const u8, bytes) })
+}
+
+/// Returns the bytes of the file at `path`, or of the standard input. A program calls it once.
+#[must_use]
+pub fn input(path: Option<&CStr>) -> Option<&'static [u8]> {
     let file = match path {
-        Some(p) => usize::try_from(call(OPEN, p as usize, 0, 0)).ok()?,
+        Some(path) => open(path, 0).ok()? as usize,
         None => 0,
     };
-    // SAFETY: called once, from the only thread; nothing else names BODY.
-    let room: &'static mut [u8] = unsafe { &mut *(&raw mut BODY) };
+    // SAFETY: called once, from the only thread; nothing else names INPUT.
+    let room: &'static mut [u8] = unsafe { &mut *(&raw mut INPUT) };
     let mut used = 0;
     loop {
         let free = room.get_mut(used..).filter(|f| !f.is_empty())?;
-        match usize::try_from(call(READ, file, free.as_mut_ptr() as usize, free.len())) {
+        match usize::try_from(call3(number::READ, file, free.as_mut_ptr() as usize, free.len())) {
             Ok(0) => return room.get(..used),
             Ok(n) => used += n,
             Err(_) => return None,
@@ -85,8 +210,15 @@ pub struct Line {
     used: usize,
 }
 
+impl Default for Line {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Line {
-    /// An empty line.
+    /// Returns an empty line.
+    #[must_use]
     pub fn new() -> Self {
         Self {
             bytes: [0; 128],
@@ -95,6 +227,7 @@ impl Line {
     }
 
     /// Adds text; what does not fit is cut.
+    #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         for b in text.as_bytes() {
             if let Some(slot) = self.bytes.get_mut(self.used) {
@@ -106,6 +239,7 @@ impl Line {
     }
 
     /// Adds a number in decimal.
+    #[must_use]
     pub fn number(self, mut n: u64) -> Self {
         let mut digits = [0u8; 20];
         let mut first = digits.len();
@@ -127,7 +261,7 @@ impl Line {
     pub fn end(self) {
         let line = self.text("\n");
         let bytes = line.bytes.get(..line.used).unwrap_or(&[]);
-        call(WRITE, 1, bytes.as_ptr() as usize, bytes.len());
+        write_output(bytes);
     }
 }
 
@@ -157,4 +291,18 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
         asm!("rep stosb", inout("rcx") n => _, inout("rdi") to => _, in("al") byte as u8, options(nostack));
     }
     to
+}
+
+/// # Safety
+/// As C's `bcmp`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
+    let mut differs: u8;
+    // SAFETY: the caller gives two ranges of `n` bytes; the direction flag is clear by the ABI.
+    unsafe {
+        // A comparison of no bytes leaves the flags as `cmp` sets them: equal.
+        asm!("cmp eax, eax", "repe cmpsb", "setne {d}", d = out(reg_byte) differs, inout("rcx") n => _,
+             inout("rsi") a => _, inout("rdi") b => _, options(nostack));
+    }
+    i32::from(differs)
 }

@@ -89,6 +89,8 @@ impl<'a> ScriptReader<'a> {
         let steps = &mut self.script.steps;
         match call {
             CallEvent::Allocation(a) => self.add_allocation(event, a),
+            // A replay makes the program's calls, and the driver makes its own requests.
+            CallEvent::Call(c) if c.is_request() => {}
             CallEvent::Call(c) => self.add_named_call(event, &c)?,
             CallEvent::Copy(c) if c.flags & CALL_CAPTURED == 0 => self.add_copy(event, c)?,
             CallEvent::Fill(f) if f.flags & CALL_CAPTURED == 0 => steps.push((event, Step::Fill(f))),

@@ -84,7 +84,7 @@ pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) ->
         .find(|p| p.frame == frame)
         .unwrap();
     let mut page = c.pages[&entry.digest].clone();
-    change(&mut page);
+    change(std::sync::Arc::make_mut(&mut page));
     entry.digest = *blake3::hash(&*page).as_bytes();
     c.pages.insert(entry.digest, page);
     c

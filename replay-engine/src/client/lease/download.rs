@@ -2,6 +2,7 @@
 
 use super::meter::{Meter, RAN, TOTAL};
 use super::{Lease, MAX_BULK};
+use crate::channel;
 use crate::client::error::{ClientError, Stage};
 use crate::client::session::Connection;
 use crate::plan::Compiled;
@@ -46,6 +47,15 @@ impl Lease {
             let recording = api.build_recording(&outcome, calls, pages, &self.info);
             let written = recording.and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string()));
             match written {
+                Ok(bytes) => outcome.recording = bytes,
+                Err(e) => {
+                    outcome.failure.get_or_insert(e);
+                }
+            }
+        }
+        if let (Some(plan), false) = (plan.planned_submissions(), self.unrecorded) {
+            let recording = channel::build_recording(&outcome, plan, pages, &self.info);
+            match recording.and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string())) {
                 Ok(bytes) => outcome.recording = bytes,
                 Err(e) => {
                     outcome.failure.get_or_insert(e);

@@ -33,16 +33,24 @@ impl Lease {
             return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
         }
         let wanted: Vec<Digest> = compiled.plan.digests().into_iter().collect();
-        if let Some(server) = self.beside.as_ref().filter(|_| self.info.takes_api_traces()) {
-            server.keep_pages(&wanted, &compiled.pages);
-        }
         let part = |bytes: &[u8]| PlanPart {
             bytes: bytes.len() as u64,
             digest: *blake3::hash(bytes).as_bytes(),
         };
+        let (offer_head, offer_body) = (part(&head), part(body));
+        let takes_large_plans = self.info.takes_api_traces() || self.info.takes_submissions();
+        if let Some(server) = self.beside.as_ref().filter(|_| takes_large_plans) {
+            match self.info.takes_submissions() {
+                true => {
+                    server.lend_pages(&compiled.pages);
+                    server.keep_parts(&head, offer_head.digest, &body.shared(), offer_body.digest);
+                }
+                false => server.keep_pages(&wanted, &compiled.pages),
+            }
+        }
         let offer = PagesRequest::Offer {
-            head: part(&head),
-            body: part(body),
+            head: offer_head,
+            body: offer_body,
         };
         self.connection.send(stage, Topic::Pages, &offer)?;
         loop {

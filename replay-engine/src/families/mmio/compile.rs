@@ -10,7 +10,7 @@ use super::virtio_features::FeatureSelect;
 use crate::device::{DeviceInfo, Window, space};
 use crate::plan::{
     AccessPlan, BodyBuilder, BusError, CompareMode, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation,
-    MmioPlan, Origin, Pace, Plan, PlanBody, PlanBuffer, ReadClasses, RegisterAccess, Rewrite, RewriteKind,
+    MmioPlan, Origin, Pace, PageImages, Plan, PlanBody, PlanBuffer, ReadClasses, RegisterAccess, Rewrite, RewriteKind,
     UnwrittenRegisters, find_buffer, plan_title,
 };
 use replay_core::{Action, ReadClass, width_mask};
@@ -442,7 +442,7 @@ impl<'a> Translation<'a> {
                 pages: Vec::new(),
                 used_pages: 0,
                 images: Vec::new(),
-                by_digest: BTreeMap::new(),
+                by_digest: PageImages::new(),
             });
         };
         let last = dma.mover.actions.last().map_or(0, Action::event);

@@ -3,10 +3,11 @@
 use crate::device::Arena;
 use crate::plan::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, Ranges, is_within};
 use crate::plan::relocate::CpuMemory;
-use crate::plan::{CompileError, PlanPage};
+use crate::plan::{CompileError, PageImages, PlanPage};
 use replay_core::Action;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 use trace_core::recording::{Digest, DmaMapRow, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{BusAddr, PAGE_SIZE, Recording};
@@ -43,7 +44,7 @@ pub(super) struct Dma<'a> {
     pub runs: Vec<(Range<BusAddr>, u64)>,
     images: Vec<Digest>,
     by_image: HashMap<Digest, u32>,
-    by_digest: BTreeMap<Digest, Box<Page>>,
+    by_digest: PageImages,
     first_frame: u64,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct DmaPages {
     pub pages: Vec<PlanPage>,
     pub used_pages: u64,
     pub images: Vec<Digest>,
-    pub by_digest: BTreeMap<Digest, Box<Page>>,
+    pub by_digest: PageImages,
 }
 
 /// Returns all frames with recorded contents, as byte ranges.
@@ -115,7 +116,7 @@ impl<'a> Dma<'a> {
             runs,
             images: Vec::new(),
             by_image: HashMap::new(),
-            by_digest: BTreeMap::new(),
+            by_digest: PageImages::new(),
             first_frame: arena.base.frame(),
         }))
     }
@@ -202,7 +203,7 @@ impl<'a> Dma<'a> {
         self.images.push(digest);
         self.by_image.insert(digest, number);
         if digest != zero_digest() {
-            self.by_digest.entry(digest).or_insert_with(|| Box::new(*page));
+            self.by_digest.entry(digest).or_insert_with(|| Arc::new(*page));
         }
         Ok(number)
     }
@@ -220,7 +221,7 @@ impl<'a> Dma<'a> {
                 };
                 let store = &self.recording.memory.pages;
                 if let (Some(page), Some(digest)) = (store.page(id), store.digest(id)) {
-                    self.by_digest.entry(digest).or_insert_with(|| Box::new(*page));
+                    self.by_digest.entry(digest).or_insert_with(|| Arc::new(*page));
                     pages.push(PlanPage {
                         frame: self.first_frame.saturating_add(to / PAGE + n),
                         digest,

@@ -1,10 +1,11 @@
 //! The page image lines of a plan's text, and the values that are derived from a handwritten body.
 
 use super::lines::{Fields, TextError};
-use crate::plan::{PageSource, Plan, PlanBuffer, ReadClasses, Rewrite, RewriteKind};
+use crate::plan::{PageImages, PageSource, Plan, PlanBuffer, ReadClasses, Rewrite, RewriteKind};
 use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 
@@ -128,8 +129,11 @@ impl Contents {
     }
 
     /// Returns all of them by digest.
-    pub fn pages(self) -> BTreeMap<Digest, Box<Page>> {
-        let all = self.by_name.into_values().map(|p| (*blake3::hash(&*p).as_bytes(), p));
+    pub fn pages(self) -> PageImages {
+        let all = self
+            .by_name
+            .into_values()
+            .map(|p| (*blake3::hash(&*p).as_bytes(), Arc::from(p)));
         all.filter(|(d, _)| *d != zero_digest()).collect()
     }
 }

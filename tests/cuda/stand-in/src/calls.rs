@@ -17,6 +17,7 @@ pub mod graph_nodes;
 pub mod host_memory;
 pub mod launches;
 pub mod libraries;
+pub mod linking;
 pub mod memory_queries;
 pub mod modules;
 pub mod procs;
@@ -46,6 +47,7 @@ mod implementations {
     pub use super::host_memory::*;
     pub use super::launches::*;
     pub use super::libraries::*;
+    pub use super::linking::*;
     pub use super::memory_queries::*;
     pub use super::modules::*;
     pub use super::procs::*;

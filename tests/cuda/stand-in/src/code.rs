@@ -7,10 +7,13 @@ mod values;
 
 use crate::codes::{INVALID_IMAGE, INVALID_PTX, INVALID_VALUE, NO_BINARY};
 use crate::device::CAPABILITY;
+use crate::kernels::translated::is_translated;
 use cuda_code::fatbin::{self, HEADER_BYTES, WRAPPER_BYTES, Wrapper};
 use cuda_code::ptx::{Ptx, is_ptx};
 use cuda_code::{Capability, Form, Image};
+use ptx_interpreter::Program;
 use std::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 pub use modules::forget;
 
@@ -48,6 +51,8 @@ pub struct Variable {
 pub struct Text {
     pub entries: Vec<Entry>,
     pub variables: Vec<Variable>,
+    /// The program that the interpreter runs, if the text is a translated one.
+    pub translated: Option<Arc<Program>>,
 }
 
 /// Why a PTX text is refused: the driver's error code, and a message for a requested log.
@@ -111,6 +116,9 @@ pub fn read_bytes(bytes: &[u8], options: LinkOptions) -> Result<Text, ImageError
         text = selected.code;
         &text
     };
+    if is_translated(text) {
+        return read_translated(text, options);
+    }
     let ptx = Ptx::parse(text).map_err(|e| image_error(INVALID_PTX, e))?;
     let entries = ptx.entries.iter().map(|e| {
         let max = e.required_threads.or(e.max_threads);
@@ -153,5 +161,36 @@ pub fn read_bytes(bytes: &[u8], options: LinkOptions) -> Result<Text, ImageError
     Ok(Text {
         entries: entries.collect(),
         variables,
+        translated: None,
+    })
+}
+
+/// Reads the text of a translated program. Its variables belong to the interpreter.
+fn read_translated(text: &[u8], options: LinkOptions) -> Result<Text, ImageError> {
+    let text = std::str::from_utf8(text).map_err(|e| image_error(INVALID_PTX, e))?;
+    let program = Program::parse(text).map_err(|e| image_error(INVALID_PTX, e))?;
+    let entries = program.entries().into_iter().map(|e| {
+        let mut end = 0usize;
+        let layout = e.parameters.iter().map(|bytes| {
+            let bytes = *bytes as usize;
+            let offset = end.next_multiple_of(bytes.max(1));
+            end = offset + bytes;
+            [offset, bytes]
+        });
+        let layout = layout.collect();
+        let max = if e.max_threads == 0 { u32::MAX } else { e.max_threads };
+        let natural = crate::kernels::registers(&e.name);
+        let limit = Some(options.registers).filter(|n| *n > 0);
+        Entry {
+            name: e.name,
+            layout,
+            max_threads: max.min(crate::device::BLOCK_THREADS),
+            registers: limit.map_or(natural, |n| natural.min(n)),
+        }
+    });
+    Ok(Text {
+        entries: entries.collect(),
+        variables: Vec::new(),
+        translated: Some(Arc::new(program)),
     })
 }

@@ -18,6 +18,7 @@ pub const CONTEXT_IS_DESTROYED: CuResult = 709;
 pub const ALREADY_REGISTERED: CuResult = 712;
 pub const NOT_REGISTERED: CuResult = 713;
 pub const MISALIGNED_ADDRESS: CuResult = 716;
+pub const LAUNCH_FAILED: CuResult = 719;
 pub const TOO_MANY_BLOCKS: CuResult = 720;
 pub const NOT_PERMITTED: CuResult = 800;
 pub const CAPTURE_INVALIDATED: CuResult = 901;

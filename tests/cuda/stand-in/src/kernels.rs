@@ -5,6 +5,7 @@ mod linked;
 mod numbers;
 pub mod run;
 mod tools;
+pub mod translated;
 
 use crate::Answer;
 use crate::kernels::run::KernelRun;

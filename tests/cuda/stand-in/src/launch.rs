@@ -9,6 +9,7 @@ use crate::device::MULTIPROCESSORS;
 use crate::handles::pointer;
 use crate::health::Health;
 use crate::kernels::run::KernelRun;
+use crate::kernels::translated;
 use crate::memory::view::View;
 use crate::pointers::{bytes, get, get_at};
 use crate::settings::settings;
@@ -210,7 +211,7 @@ impl Launch {
 
     /// Returns whether the stand-in implements the function.
     pub fn is_implemented(&self) -> bool {
-        self.function.body.is_some()
+        self.function.body.is_some() || self.function.translated.is_some()
     }
 
     /// Runs the launch.
@@ -228,10 +229,13 @@ impl Launch {
             memory: View::now(),
             health,
         };
-        let body = self.function.body.ok_or(NOT_SUPPORTED)?;
         if settings().pace {
             run.pace();
         }
+        if let Some(program) = &self.function.translated {
+            return translated::run(program, &self.function.entry.name, &run);
+        }
+        let body = self.function.body.ok_or(NOT_SUPPORTED)?;
         body(&run)
     }
 }

@@ -26,6 +26,8 @@ use cuda_driver::*;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 
+mod translated;
+
 const CALL: Call = Call { per_thread: false };
 
 /// A context that is current on this thread.

@@ -23,7 +23,13 @@ pub const INFO: Form = form(
     "Info",
     "driver:s board:s events:n reads:n writes:n undecoded:n~ interrupts:n polls:n jobs:n pages:n zero_pages:n \
      distinct_pages:n mapped_pages:n address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s capture:o~ \
-     applied_edits:a~ recorded:o? processes:o~ calls:o~",
+     applied_edits:a~ recorded:o? processes:o~ calls:o~ run:o~ driver_trace:o~",
+);
+pub const RUN_COUNTS: Form = form(
+    "app/src/cli/verbs/info.rs",
+    "RunCounts",
+    "program:s program_bytes:n function:s target:s inputs:n system_calls:n lost_calls:n trapped:n failed:n \
+     unfinished:n",
 );
 pub const INFO_GPU: Form = form("app/src/cli/gpu.rs", "Gpu", "id:h name:s");
 pub const INFO_BUFFER: Form = form(
@@ -41,6 +47,13 @@ pub const CALL_COUNTS: Form = form(
     "CallCounts",
     "api:s launches:n kernels:n streams:n device_buffers:n copies:n fills:n",
 );
+pub const DRIVER_COUNTS: Form = form(
+    "app/src/cli/verbs/info/driver_trace.rs",
+    "DriverCounts",
+    "driver_version:s requests:n clients:n objects:n video_buffers:o host_buffers:o other_buffers:o \
+     max_mapped_bytes:n? channels:n doorbells:n submissions:o launches:n copies:o fills:o uploads:o missing:a assumed:a",
+);
+pub const ITEM_COUNT: Form = form("app/src/cli/verbs/info/driver_trace.rs", "ItemCount", "count:n bytes:n");
 pub const APPLIED_EDIT: Form = form(
     "trace-core/src/recording/origin.rs",
     "AppliedEdit",
@@ -136,13 +149,14 @@ pub const INDIRECT_BUFFER: Form = form("app/src/cli/verbs/objects.rs", "Indirect
 pub const CHANNEL: Form = form(
     "app/src/cli/verbs/channels.rs",
     "Row",
-    "handle:h? class:h? submits:n doorbells:n",
+    "handle:h? class:h? engine:s? submits:n doorbells:n",
 );
 pub const SUBMISSION: Form = form(
     "app/src/cli/verbs/pushbuffer.rs",
     "SubmissionRow",
-    "submit:n event:n channel:h? address:h bytes:n doorbell_event:n? launches:n",
+    "submit:n event:n channel:h? address:h bytes:n doorbell_event:n? launches:n call:o?",
 );
+pub const SUBMISSION_CALL: Form = form("app/src/cli/verbs/pushbuffer.rs", "CallRow", "event:n name:s");
 pub const METHOD: Form = form(
     "app/src/cli/verbs/pushbuffer.rs",
     "MethodRow",
@@ -151,7 +165,7 @@ pub const METHOD: Form = form(
 pub const SUBMITTED_LAUNCH: Form = form(
     "app/src/cli/verbs/pushbuffer.rs",
     "LaunchRow",
-    "grid:a block:a shared:n registers:n parameters:a",
+    "grid:a block:a shared:n registers:n parameters:a kernel:s? call:o?",
 );
 pub const SUBMITTED_PARAMETER: Form = form(
     "app/src/cli/verbs/pushbuffer.rs",
@@ -243,13 +257,14 @@ pub const REFERENCES: Form = form(
 pub const REFERENCE_TARGET: Form = form(
     "app/src/cli/verbs/references.rs",
     "TargetRow",
-    "kind:s address_space:n~ va:h~ physical:h~ space:s~ offset:h~ bytes:n~ level:n~ register:s~ bits:a~",
+    "kind:s event:n~ address_space:n~ va:h~ physical:h~ space:s~ offset:h~ bytes:n~ level:n~ register:s~ bits:a~",
 );
 pub const REFERENCE: Form = form(
     "app/src/cli/verbs/references.rs",
     "Row",
     "kind:s access:s event:n? job:n? launch:n? page_only:b description:s register:s~ value:h~ buffer:s~ offset:h~ \
-     address_space:n~ va:h~ level:n~ part:s~ position:n~ word_va:h~ through_va:h~ arguments:a~",
+     address_space:n~ va:h~ level:n~ part:s~ position:n~ word_va:h~ through_va:h~ arguments:a~ submit:n~ word:n~ \
+     parameter_offset:n~ bank:n~ method:s~ bytes:n~ other_va:h~",
 );
 pub const MAPPING: Form = form(
     "app/src/cli/verbs/pagetables.rs",
@@ -561,6 +576,16 @@ pub const PROGRAM_BUFFER: Form = form(
     "Buffer",
     "name:s field:s bytes:n element:s",
 );
+pub const EXPORT_CHANNEL: Form = form(
+    "app/src/cli/verbs/export/channel.rs",
+    "Report",
+    "path:s bytes:n steps:n channel:o outputs:a unproved:a",
+);
+pub const CHANNEL_OUTPUT: Form = form(
+    "app/src/cli/verbs/export/channel.rs",
+    "OutputRow",
+    "name:s offset:n bytes:n",
+);
 pub const LINK: Form = form("app/src/cli/verbs/link.rs", "Report", "link:s");
 pub const LINK_REGISTRATION: Form = form(
     "app/src/cli/verbs/link.rs",
@@ -611,6 +636,12 @@ pub const RECORD_CUDA: Form = form(
     "path:s bytes:n events:n launches:n copies:n functions:n modules:n lost:a not_recorded:a obstacle:s? index:s? \
      gpu:s exit_code:n also:a processes:a",
 );
+pub const RECORD_NVIDIA: Form = form(
+    "app/src/cli/verbs/record/nvidia.rs",
+    "DriverReport",
+    "path:s bytes:n events:n channels:n submissions:n launches:n command_bytes:n saved_bytes:n lost:a not_recorded:a \
+     driver_version:s gpu:s exit_code:n also:a",
+);
 pub const PROCESS_GAPS: Form = form(
     "app/src/cli/verbs/record/cuda.rs",
     "ProcessGaps",
@@ -652,7 +683,13 @@ pub const PLAN: Form = form(
     "app/src/cli/verbs/plan.rs",
     "Report",
     "title:s board:s actions:n body_bytes:n pages:n used_pages:n arena:o reads:o interrupts:n jobs:n rewrites:o \
-     rewrite_list:a outputs:a budgets:o verified:o allowed:a masters_bus:b expectations:n",
+     rewrite_list:a outputs:a budgets:o verified:o allowed:a masters_bus:b expectations:n channel:o~",
+);
+pub const CHANNEL_FOOTPRINT: Form = form(
+    "replay-engine/src/channel/footprint.rs",
+    "ChannelFootprint",
+    "compute_class:n ranges:n video_bytes:n system_bytes:n compute_submissions:n copy_submissions:n command_bytes:n \
+     launches:n uploads:n upload_bytes:n outputs:n output_bytes:n",
 );
 pub const ARENA: Form = form("app/src/cli/verbs/plan.rs", "Arena", "base:h end:h");
 pub const READ_CLASSES: Form = form(
@@ -802,3 +839,76 @@ pub const PHASES: Form = form(
 pub const COMPLETIONS: Form = form("app/src/cli/verbs/completions.rs", "Report", "shell:s script:s");
 pub const MAN: Form = form("app/src/cli/verbs/man.rs", "Report", "pages:a");
 pub const MAN_PAGE: Form = form("app/src/cli/verbs/man.rs", "PageRow", "name:s path:s? text:s?");
+pub const WASM_REPORT: Form = form(
+    "wasm/run/src/report.rs",
+    "Report",
+    "copies:n seconds:f wall_seconds:f compile_seconds:f call_depth:n phases:o? profile:a? runs:a",
+);
+pub const WASM_PHASES: Form = form(
+    "wasm/run/src/phases.rs",
+    "Phases",
+    "open:f inputs:f translate:f compile:f stack:f allocate:f fill:f submit:f wait:f collect:f",
+);
+pub const WASM_RUN: Form = form("wasm/run/src/report.rs", "RunReport", "input:s exit:n? trap:o?");
+pub const WASM_BLOCK: Form = form(
+    "wasm/run/src/report.rs",
+    "BlockReport",
+    "function:s? offset:h executions:n active_share:f?",
+);
+pub const WASM_TRAP: Form = form("wasm/run/src/report.rs", "TrapReport", "kind:s function:s? offset:h?");
+pub const WASM_CHECK: Form = form(
+    "app/src/cli/verbs/wasm/check.rs",
+    "CheckReport",
+    "inputs:n call_depth:n differences:a",
+);
+pub const WASM_DIFFERENCE: Form = form(
+    "app/src/cli/verbs/wasm/check.rs",
+    "InputDifference",
+    "input:s difference:s",
+);
+pub const WASM_COMPARISON: Form = form(
+    "app/src/cli/wasm_differences.rs",
+    "RunComparison",
+    "same:b summary:s program_differs:b options:a only_a:a only_b:a changed_inputs:a compared:n a_calls:n b_calls:n \
+     copies:a",
+);
+pub const WASM_OPTION: Form = form(
+    "app/src/cli/wasm_differences.rs",
+    "OptionDifference",
+    "option:s a:s b:s",
+);
+pub const WASM_COPY: Form = form(
+    "app/src/cli/wasm_differences.rs",
+    "CopyReport",
+    "input:s a_copy:n b_copy:n input_differs:b call:o? a_lost_calls:n? b_lost_calls:n? stdout_offset:n? \
+     stderr_offset:n? a_end:s? b_end:s?",
+);
+pub const WASM_CALL: Form = form(
+    "app/src/cli/wasm_differences.rs",
+    "CallReport",
+    "number:n a_event:n? b_event:n? a:s? b:s? a_time:n? b_time:n?",
+);
+pub const WASM_REPLAY: Form = form(
+    "app/src/cli/verbs/replay/wasm.rs",
+    "RunReplayReport",
+    "outcome:s verdict:s board:s copies:n copies_matched:n calls:n replaced_inputs:a divergences:a divergence_count:n \
+     compile_ns:n run_ns:n launches:n",
+);
+pub const WASM_TRANSLATION: Form = form(
+    "app/src/cli/verbs/wasm/translate.rs",
+    "TranslationReport",
+    "text_bytes:n constant_bytes:n cell:n area_bytes:n memories:a functions:n resumable_functions:n \
+     uncounted_frames:n recursive:b",
+);
+pub const WASM_MEMORY: Form = form(
+    "app/src/cli/verbs/wasm/translate.rs",
+    "MemoryReport",
+    "placement:s offset:n pages:n max_pages:n",
+);
+pub const WASM_MEASUREMENT: Form = form(
+    "app/src/cli/verbs/wasm/bench.rs",
+    "Measurement",
+    "target:s cell:n? copies:n inputs:n failed:n cold_compile_seconds:f? warm_compile_seconds:f? seconds:f \
+     wall_seconds:f inputs_per_second:f call_depth:n registers:n? launches:n? device_seconds:f? stack_bytes:n? \
+     phases:o? active_share:f?",
+);

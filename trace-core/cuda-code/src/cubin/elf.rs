@@ -1,7 +1,7 @@
 //! The ELF structure of a cubin: sections, symbols and length-limited names.
 
 use object::LittleEndian;
-use object::elf::{FileHeader64, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader64, Sym64};
+use object::elf::{ET_REL, FileHeader64, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::read::{SectionIndex, SymbolIndex};
 
@@ -95,6 +95,11 @@ impl<'a> Elf<'a> {
         self.header.e_flags.get(LittleEndian).0
     }
 
+    /// Whether the file is an object that a linker has not finished.
+    pub(super) fn is_unlinked(&self) -> bool {
+        self.header.e_type.get(LittleEndian) == ET_REL
+    }
+
     /// Returns the offset of a section header.
     pub(super) fn section_at(&self, index: usize) -> u64 {
         self.header
@@ -120,6 +125,11 @@ impl<'a> Elf<'a> {
     /// Returns all symbols with their numbers.
     pub(super) fn symbols(&self) -> impl Iterator<Item = (usize, &'a Symbol)> + use<'a> {
         self.symbols.enumerate().map(|(index, symbol)| (index.0, symbol))
+    }
+
+    /// Returns a symbol by its number, or `None` if there is none.
+    pub(super) fn symbol(&self, index: usize) -> Option<&'a Symbol> {
+        self.symbols.symbol(SymbolIndex(index)).ok()
     }
 
     /// Returns the section of a symbol, or `None` if it is in none, such as a symbol of another file.

@@ -9,6 +9,8 @@ use crate::{Error, read};
 pub(super) const MAX_THREADS: u8 = 0x05;
 /// Location of the parameters: symbol of the section, offset in bank 0, size.
 pub(super) const PARAM_CBANK: u8 = 0x0a;
+/// Symbols of functions outside the file that a function calls.
+pub(super) const EXTERNS: u8 = 0x0f;
 /// Required number of threads of a block, x, y and z (`.reqntid`).
 pub(super) const REQUIRED_THREADS: u8 = 0x10;
 /// Symbol of a function, and the size of its stack frame, bytes.
@@ -21,6 +23,10 @@ pub(super) const KPARAM_INFO: u8 = 0x17;
 pub(super) const CBANK_PARAM_SIZE: u8 = 0x19;
 /// Register limit of the compiler; 255 for no limit.
 pub(super) const MAX_REGISTERS: u8 = 0x1b;
+/// The kernel needs the wrapper for launches from the device.
+pub(super) const NEED_CNP_WRAPPER: u8 = 0x1f;
+/// The kernel needs the patches for launches from the device.
+pub(super) const NEED_CNP_PATCH: u8 = 0x20;
 /// Symbol of a function, and the number of registers of a thread.
 pub(super) const REGISTERS: u8 = 0x2f;
 /// Blocks of a cluster, x, y and z (`.reqnctapercluster`).

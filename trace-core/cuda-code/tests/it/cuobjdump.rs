@@ -51,6 +51,9 @@ fn resource_usage() {
                     end(VariableMemory::Global) + end(VariableMemory::GlobalInit),
                     "{file}"
                 );
+                for bank in cubin.constant_banks().unwrap() {
+                    assert_eq!(usage[&*format!("CONSTANT[{}]", bank.number)], bank.bytes, "{file}");
+                }
             } else if let Some(name) = line.trim().strip_prefix("Function ") {
                 let kernel = &kernels[name.trim_end_matches(':')];
                 let usage = numbers(lines.next().unwrap());

@@ -27,7 +27,8 @@ fn read_all(bytes: &[u8]) {
 
 fn read_code(bytes: &[u8]) {
     if let Ok(cubin) = Cubin::parse(bytes) {
-        let _ = (cubin.kernels(), cubin.contains_kernel("vecadd"));
+        let _ = (cubin.kernels(), cubin.contains_kernel("vecadd"), cubin.constant_banks());
+        let _ = crate::load::load(bytes);
         if let Ok(variables) = cubin.variables() {
             for variable in variables {
                 assert!(variable.initial.is_none_or(|b| b.len() as u64 == variable.bytes));

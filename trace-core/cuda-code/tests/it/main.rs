@@ -14,4 +14,6 @@ mod driver;
 mod fatbin;
 mod hostile;
 mod image;
+mod launch;
+mod load;
 mod ptx;

@@ -419,6 +419,35 @@ nouveau: \t0x00000001
     }
 
     #[test]
+    fn check_names_the_rejected_submission_and_its_stray_address() {
+        let text = "\
+nouveau: kernel rejected pushbuf: Invalid argument
+nouveau: ch2: krec 0 pushes 1 bufs 1 relocs 0
+nouveau: ch2: buf 00000000 00000007 00000004 00000004 00000000 0x7f0000000000 0x400000 0x10000
+nouveau: ch2: psh 00000000 0000000100 0000000114
+nouveau: \t0x20018000
+nouveau: \t0x0000c8b5
+nouveau: \t0x20028100
+nouveau: \t0x00000001
+nouveau: \t0x00410000
+";
+        let r = import_as("nouveau-pushbuf", text);
+        let found = trace_core::check::check(&r);
+        let errors: Vec<&str> = found
+            .iter()
+            .filter(|f| f.kind == FindingKind::DriverError)
+            .map(|f| f.message.as_str())
+            .collect();
+        assert_eq!(
+            errors,
+            [
+                "the kernel rejected the push buffers of a submission: Invalid argument; it is submission 0 of channel 0x2; \
+              OFFSET_IN_UPPER in it has an address outside the listed buffers: 0x100410000 is 4.0 GiB above buffer 0x7"
+            ]
+        );
+    }
+
+    #[test]
     fn old_versions_print_no_addresses() {
         let text = "\
 nouveau: ch0: krec 0 pushes 1 bufs 1 relocs 0

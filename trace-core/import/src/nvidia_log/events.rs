@@ -7,11 +7,13 @@ use super::mappings::Mappings;
 use super::names::Names;
 use super::objects::Objects;
 use super::problems::{Problem, Problems};
-use super::records::{Content, Header, MappedRange, is_known_kind};
+use super::records::{Content, GapReason, Header, MappedRange, is_known_kind};
+use crate::driver_log::describe_kernel_error;
 use std::collections::HashMap;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
-    CallRow, DriverTraceMetadata, EventsBuilder, Identity, MemoryBuilder, Metadata, ObjectRow, Recording, TraceKind,
+    CallRow, DriverTraceMetadata, EventsBuilder, Identity, LostEvents, MemoryBuilder, Metadata, ObjectRow, Recording,
+    TraceKind,
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -20,6 +22,8 @@ pub const SOURCE: &str = "nvidia-klog";
 
 /// Memory of an event in all columns and its row, bytes.
 const EVENT_BYTES: u64 = 96;
+/// Maximum number of errors of the GPU that become findings.
+const MAX_KERNEL_ERRORS: usize = 1000;
 /// Result of a call whose error the log does not state.
 const UNKNOWN_ERROR: u32 = u32::MAX;
 
@@ -44,6 +48,13 @@ pub(super) struct Import {
     pub driver_version: String,
     /// Number of bytes in arguments and notes.
     pub stored_bytes: u64,
+    /// Errors of the GPU that marks report.
+    kernel_errors: Vec<Finding>,
+    /// Start of the times on the machine's monotonic clock, nanoseconds.
+    clock_start: Option<u64>,
+    /// Process id.
+    process: Option<u32>,
+    lost: Vec<LostEvents>,
     names: Names,
     /// Paths of open files by descriptor.
     files: HashMap<u32, String>,
@@ -116,7 +127,10 @@ impl Import {
                 self.doorbells.unmap(address, bytes);
             }
             Content::SavedPage { offset, handle, page } => self.save_page(header, handle, offset, page),
-            Content::Mark(text) => self.mark(header, text),
+            Content::Mark(text) => {
+                self.add_kernel_error(header, &text);
+                self.mark(header, text);
+            }
             Content::RingEntry {
                 channel,
                 index,
@@ -132,6 +146,31 @@ impl Import {
             } => self.ring_doorbell(header, address, code, value, access),
             Content::MappedRanges(ranges) => self.mark(header, describe_ranges(&ranges)),
             Content::Memory { va, bytes } => self.save_memory(header, GpuVa::new(va), bytes),
+            Content::Recorder {
+                start,
+                process,
+                version,
+            } => {
+                (self.clock_start, self.process) = (Some(start), Some(process));
+                self.set_version(Some(version.to_owned()));
+            }
+            Content::Stop(reason) => {
+                self.lost.push(LostEvents {
+                    before_event: self.events.len() as u64,
+                    count: None,
+                    reason: reason.clone(),
+                });
+                self.mark(header, format!("the recording ends: {reason}"));
+            }
+            Content::Gap { reason } => {
+                let problem = match reason {
+                    GapReason::MappedVideoMemory => Problem::MappedVideoMemory,
+                    GapReason::UnreadableSource => Problem::UnreadableSource,
+                    GapReason::UnreadableCommands => Problem::UnreadableCommands,
+                    GapReason::LaunchMemory => Problem::LaunchMemory,
+                };
+                self.problems.add(problem, header.at);
+            }
         }
     }
 
@@ -159,6 +198,18 @@ impl Import {
         self.events.call(header.time, header.thread, row);
     }
 
+    /// Adds an error that a line of the kernel log reports: a recorder may note such lines as marks.
+    fn add_kernel_error(&mut self, header: &Header, line: &str) {
+        if self.kernel_errors.len() >= MAX_KERNEL_ERRORS {
+            return;
+        }
+        if let Some(message) = describe_kernel_error(line) {
+            let place = format!("byte {:#x}", header.at);
+            let finding = Finding::new(FindingKind::DriverError, place, message);
+            self.kernel_errors.push(finding.at_event(self.events.len() as u64));
+        }
+    }
+
     fn mark(&mut self, header: &Header, text: String) {
         self.stored_bytes += text.len() as u64;
         self.events.mark(header.time, text);
@@ -168,6 +219,7 @@ impl Import {
     pub fn finish(mut self, end: Option<Finding>) -> Recording {
         self.end_ring_entry();
         let mut findings: Vec<Finding> = end.into_iter().chain(self.problems.findings()).collect();
+        findings.append(&mut self.kernel_errors);
         if self.decoder.branch.is_none() {
             let version = match self.driver_version.as_str() {
                 "" => "the log does not state the version of the driver".to_owned(),
@@ -176,10 +228,17 @@ impl Import {
             let message = format!("{version}; arguments are read as those of version 580, 595 or 570, by their sizes");
             findings.push(Finding::new(FindingKind::Assumed, "arguments", message));
         }
+        if self.clock_start.is_some() {
+            let message = "stores of the program to memory that the GPU sees are recorded only where commands copy the \
+                           memory; what a kernel reads from such memory itself is not recorded";
+            findings.push(Finding::new(FindingKind::NotRecorded, "memory", message));
+        }
         let trace = DriverTraceMetadata {
             driver_version: self.driver_version,
             names: self.names.into_list(),
             has_arguments: true,
+            clock_start: self.clock_start,
+            process: self.process,
         };
         let metadata = Metadata {
             identity: Identity {
@@ -189,6 +248,7 @@ impl Import {
                 ..Identity::default()
             },
             spaces: self.doorbells.into_spaces(),
+            lost: self.lost,
             findings,
             kind: TraceKind::Driver(trace),
             ..Metadata::default()

@@ -22,6 +22,7 @@ pub(super) fn is_log(head: &[u8]) -> bool {
                     return false;
                 };
                 names_a_device |= content.file().is_some_and(|f| f.starts_with("nvidia"));
+                names_a_device |= matches!(content, Content::Recorder { .. });
             }
             Ok(Err(End::Whole | End::Cut(..))) => return names_a_device,
             Ok(Err(End::Damaged(_))) | Err(_) => return false,

@@ -30,6 +30,14 @@ pub(super) enum Problem {
     UnknownDoorbellPage,
     /// A name beyond the maximum number of names.
     RefusedName,
+    /// A copy from video memory that the program can write through a mapping.
+    MappedVideoMemory,
+    /// A copy from memory that the recorder could not read.
+    UnreadableSource,
+    /// A ring entry whose commands the recorder could not read.
+    UnreadableCommands,
+    /// A launch descriptor or a constant bank that the recorder did not save.
+    LaunchMemory,
 }
 
 impl Problem {
@@ -37,6 +45,9 @@ impl Problem {
         match self {
             Self::MissingCommands | Self::CutCommands => FindingKind::MappedWithoutContent,
             Self::UnknownDoorbellPage => FindingKind::Assumed,
+            Self::MappedVideoMemory | Self::UnreadableSource | Self::UnreadableCommands | Self::LaunchMemory => {
+                FindingKind::NotRecorded
+            }
             _ => FindingKind::NotUsed,
         }
     }
@@ -64,6 +75,14 @@ impl Problem {
             Self::UnknownDoorbellPage => {
                 "doorbell accesses go to pages whose mapping the log does not hold; their offsets are the low 16 bits \
                  of their addresses"
+            }
+            Self::MappedVideoMemory => {
+                "copies read video memory that the program can also write through a mapping; such writes are not recorded"
+            }
+            Self::UnreadableSource => "copies read memory that the recorder could not read; its content is missing",
+            Self::UnreadableCommands => "ring entries have commands that the recorder could not read",
+            Self::LaunchMemory => {
+                "launch descriptors or constant banks are missing: the recorder could not read them, or a doorbell has too many"
             }
             Self::RefusedName => "calls have a name beyond the maximum number of names; their names are unknown",
         };

@@ -47,7 +47,7 @@ impl Header {
 /// Why the records end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The log ends after a record.
+    /// The log ends after a record, or zeros follow it.
     Whole,
     /// The log ends in a record, with the position of that record.
     Cut(String, u64),
@@ -96,6 +96,10 @@ impl<R: Read> Records<R> {
         let Some(bytes) = self.content.first_chunk() else {
             return cut(format!("the log ends in a header, after {} bytes", self.content.len()));
         };
+        // A recorder reserves room in the file. A program that was killed leaves the rest of it: zeros.
+        if at > 0 && *bytes == [0; HEADER_BYTES as usize] {
+            return Ok(Err(End::Whole));
+        }
         let Some(header) = Header::parse(at, bytes) else {
             return Ok(Err(End::Damaged(at)));
         };
@@ -173,6 +177,19 @@ pub(super) enum DoorbellAccess {
     Unknown,
 }
 
+/// Why a recorder lacks content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GapReason {
+    /// The source of a copy is video memory that the program can write through a mapping.
+    MappedVideoMemory,
+    /// The source of a copy is memory that the recorder cannot read.
+    UnreadableSource,
+    /// The recorder cannot read the commands of a ring entry.
+    UnreadableCommands,
+    /// The recorder did not save a launch descriptor or a constant bank.
+    LaunchMemory,
+}
+
 /// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content<'a> {
@@ -236,6 +253,21 @@ pub(super) enum Content<'a> {
     Memory {
         va: u64,
         bytes: &'a [u8],
+    },
+    /// The recorder, before all other records.
+    Recorder {
+        /// Start of the times on the machine's monotonic clock, nanoseconds.
+        start: u64,
+        /// Process id.
+        process: u32,
+        /// Version of the driver.
+        version: &'a str,
+    },
+    /// The recording ends before the program, with the reason.
+    Stop(String),
+    /// Content that the next ring entry uses and that the log lacks.
+    Gap {
+        reason: GapReason,
     },
 }
 
@@ -303,6 +335,20 @@ impl<'a> Content<'a> {
                 va: f.u64()?,
                 bytes: f.rest(),
             },
+            13 => parse_recorder(&mut f)?,
+            14 => Self::Stop(String::from_utf8_lossy(f.rest()).into_owned()),
+            15 => {
+                // Channel, address and number of bytes.
+                let (reason, _, _, _) = (f.u32()?, f.u32()?, f.u64()?, f.u64()?);
+                let reason = match reason {
+                    1 => GapReason::MappedVideoMemory,
+                    2 => GapReason::UnreadableSource,
+                    3 => GapReason::UnreadableCommands,
+                    4 => GapReason::LaunchMemory,
+                    _ => return None,
+                };
+                Self::Gap { reason }
+            }
             _ => return None,
         };
         f.0.is_empty().then_some(content)
@@ -321,7 +367,19 @@ impl<'a> Content<'a> {
 
 /// Whether a type has a known form.
 pub(super) fn is_known_kind(kind: u32) -> bool {
-    (1..=12).contains(&kind)
+    (1..=15).contains(&kind)
+}
+
+/// Parses `u64 start, u32 process, u32 0, u8 version[40]` and the command line, which is not used.
+fn parse_recorder<'a>(f: &mut Fields<'a>) -> Option<Content<'a>> {
+    let (start, process, _) = (f.u64()?, f.u32()?, f.u32()?);
+    let version = f.text(40)?;
+    f.rest();
+    Some(Content::Recorder {
+        start,
+        process,
+        version,
+    })
 }
 
 fn parse_ioctl<'a>(f: &mut Fields<'a>) -> Option<Ioctl<'a>> {

@@ -50,7 +50,7 @@ impl Import {
             about: ioctl.fd,
             result,
             took: u32::try_from(ioctl.took).unwrap_or(u32::MAX),
-            reserved: 0,
+            flags: 0,
         };
         self.stored_bytes += arguments.len() as u64;
         self.events.call(header.time, header.thread, row);
@@ -395,7 +395,8 @@ impl Import {
         self.set_version(text(argument, &["versionString"]));
     }
 
-    fn set_version(&mut self, version: Option<String>) {
+    /// Sets the version of the driver, if it is the first one.
+    pub(super) fn set_version(&mut self, version: Option<String>) {
         let Some(version) = version.filter(|_| self.driver_version.is_empty()) else {
             return;
         };

@@ -1,5 +1,7 @@
 //! Tests of small logs, made record by record.
 
+mod faults;
+
 use super::format_check::is_log;
 use super::*;
 use trace_core::recording::{EventKind, NO_CONTENT, ObjectAction, ObjectRow, RingEntryRow, SaveReason, UndecodedRow};
@@ -45,6 +47,12 @@ fn allocate(parent: u32, handle: u32, class: u32, nested: &[u8], status: u32) ->
 fn map(handle: u32, offset: u32, va: u32) -> Vec<u8> {
     let argument = fields(&[1, 2, 9, handle, offset, 0, 0x1000, 0, 0, 0, 0, 0, va, 0, 0, 0]);
     ioctl("nvidiactl", 0xc040_4657, &argument, &[])
+}
+
+/// The record of a recorder whose times start at 0x100000005 ns, in process 77.
+fn recorder(version: &str) -> Vec<u8> {
+    let head = fields(&[5, 1, 77, 0]);
+    record(13, &[head, name(version, 40), b"program\0argument\0".to_vec()].concat())
 }
 
 fn ring_entry(entry: u64, has_commands: bool) -> Vec<u8> {
@@ -106,7 +114,10 @@ fn logs_are_recognised_by_their_records() {
     assert!(is_log(&whole[..whole.len() - 1]));
     assert!(!is_log(&mark));
     assert!(!is_log(b"open /dev/nvidiactl"));
-    assert!(!is_log(&[opened(), vec![0; 24]].concat()));
+    assert!(!is_log(&[opened(), vec![1; 24]].concat()));
+    // The log of a program that was killed.
+    assert!(is_log(&[opened(), vec![0; 24]].concat()));
+    assert!(is_log(&recorder("580.159.04")));
     assert!(!is_log(&[opened(), record(13, b"")].concat()));
     assert!(!is_log(&[opened(), record(2, b"")].concat()));
 }
@@ -300,4 +311,51 @@ fn unusable_records_are_findings() {
     assert_eq!(findings(&damaged)[0].0, FindingKind::TruncatedSection);
     let error = import_parts(&[vec![0; 24]]).unwrap_err().to_string();
     assert!(error.contains("no record begins here"), "{error}");
+}
+
+#[test]
+fn recorder_states_version_process_and_clock() {
+    let r = import_parts(&[recorder("595.45.04"), opened()]).unwrap();
+    let driver = r.driver_trace().unwrap();
+    assert_eq!(driver.driver_version, "595.45.04");
+    assert_eq!((driver.clock_start, driver.process), (Some(0x1_0000_0005), Some(77)));
+    assert!(r.metadata.findings.iter().all(|f| f.place != "arguments"));
+    // The version decides the forms: a mapping of branch 570 has 56 bytes.
+    let argument = fields(&[1, 2, 9, 5, 0, 0, 0x1000, 0, 0, 0, 0x7000, 0, 0, 0]);
+    let map = ioctl("nvidiactl", 0xc038_4657, &argument, &[]);
+    let r = import_parts(&[recorder("570.211.01"), map]).unwrap();
+    assert_eq!(objects(&r), [(ObjectAction::Map as u32, 5, 0x7000)]);
+}
+
+#[test]
+fn a_recording_that_ends_early_says_so() {
+    let parts = [
+        recorder("580.159.04"),
+        opened(),
+        record(14, b"the log reached its limit"),
+        vec![0; 100],
+    ];
+    let r = import_parts(&parts).unwrap();
+    assert_eq!(r.metadata.lost.len(), 1);
+    assert_eq!((r.metadata.lost[0].before_event, r.metadata.lost[0].count), (1, None));
+    assert_eq!(r.metadata.lost[0].reason, "the log reached its limit");
+    assert_eq!(r.events.marks, ["the recording ends: the log reached its limit"]);
+}
+
+#[test]
+fn gaps_are_findings() {
+    let gap = |kind: u32| record(15, &fields(&[kind, 3, 0x1000, 0, 64, 0]));
+    let r = import_parts(&[opened(), gap(1), gap(1), gap(2), gap(3), gap(4), gap(5)]).unwrap();
+    let found: Vec<(FindingKind, bool)> = r
+        .metadata
+        .findings
+        .iter()
+        .filter(|f| f.place != "arguments")
+        .map(|f| (f.kind, f.message.starts_with("2 copies read video memory")))
+        .collect();
+    let not_recorded = |is_first| (FindingKind::NotRecorded, is_first);
+    assert_eq!(found.iter().filter(|f| **f == not_recorded(true)).count(), 1);
+    assert_eq!(found.iter().filter(|f| **f == not_recorded(false)).count(), 3);
+    // A kind that is not known.
+    assert_eq!(found.iter().filter(|f| f.0 == FindingKind::NotUsed).count(), 1);
 }

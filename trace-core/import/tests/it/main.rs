@@ -10,6 +10,7 @@
 
 mod adreno;
 mod arm_shaders;
+mod driver_analyses;
 mod kernels;
 mod mmio_excerpts;
 mod mmio_logs;

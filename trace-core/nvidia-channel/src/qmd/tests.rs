@@ -113,6 +113,7 @@ fn version_5_has_shifted_fields() {
     let bytes = build(version(5, 0), 0xcdc0, &fields);
     let qmd = Qmd::parse(&bytes, None).unwrap();
     assert_eq!((qmd.kind(), qmd.cluster()), (QmdKind::ClusterGrid, Some([2, 1, 1])));
+    assert_eq!(qmd.grid(), Some([16, 1, 1]), "the descriptor counts clusters");
     assert_eq!((qmd.shared_bytes(), qmd.local_bytes()), (Some(0x400), Some([0, 0x640])));
     assert_eq!(qmd.program_address(), Some(GpuVa(0x10_0001_2340)));
     let bank = qmd.constant_banks().next().unwrap();

@@ -5,30 +5,14 @@ use crate::GpuVa;
 use crate::command::{Command, Semaphore, SemaphoreOperation, SemaphoreSource};
 use crate::launch::Launch;
 use crate::memory::{MemoryReader, UploadedMemory};
+use crate::methods::compute::*;
 use crate::push_buffer::Method;
 use crate::qmd::MAX_QMD_BYTES;
 
-const REPORT_PAYLOAD_LOWER: u16 = 0x158;
-const REPORT_PAYLOAD_UPPER: u16 = 0x15c;
-const REPORT_ADDRESS_LOWER: u16 = 0x160;
-const REPORT_ADDRESS_UPPER: u16 = 0x164;
-const REPORT_SEMAPHORE_EXECUTE: u16 = 0x168;
-pub(super) const SEND_PCAS_A: u16 = 0x2b4;
-pub(super) const SEND_SIGNALING_PCAS_B: u16 = 0x2bc;
-pub(super) const SEND_SIGNALING_PCAS2_B: u16 = 0x2c0;
-const SET_INLINE_QMD_ADDRESS_A: u16 = 0x318;
-const SET_INLINE_QMD_ADDRESS_B: u16 = 0x31c;
-const LOAD_INLINE_QMD_DATA: u16 = 0x320;
 const LAST_INLINE_QMD_DATA: u16 = LOAD_INLINE_QMD_DATA + MAX_QMD_BYTES as u16 - 4;
-const SET_REPORT_SEMAPHORE_A: u16 = 0x1b00;
-const SET_REPORT_SEMAPHORE_B: u16 = 0x1b04;
-const SET_REPORT_SEMAPHORE_C: u16 = 0x1b08;
-const SET_REPORT_SEMAPHORE_D: u16 = 0x1b0c;
 
 /// Bytes of an inline descriptor in the small form.
 const SMALL_QMD_BYTES: u16 = 256;
-/// Bit of `SET_INLINE_QMD_ADDRESS_A` that announces a descriptor of 384 bytes.
-const INLINE_384: u32 = 1 << 30;
 /// Address bits in `SET_INLINE_QMD_ADDRESS_A` since Hopper.
 const INLINE_ADDRESS: u32 = 0x1ff;
 /// Values of `PCAS_ACTION` that schedule the descriptor.

@@ -4,24 +4,8 @@ use super::address_words::AddressWords;
 use crate::command::{
     Command, Component, Copy, Remap, Semaphore, SemaphoreOperation, SemaphoreSource, Surface, SurfaceLayout,
 };
+use crate::methods::copy::*;
 use crate::push_buffer::Method;
-
-const SET_SEMAPHORE_A: u16 = 0x240;
-const SET_SEMAPHORE_B: u16 = 0x244;
-const SET_SEMAPHORE_PAYLOAD: u16 = 0x248;
-const SET_SEMAPHORE_PAYLOAD_UPPER: u16 = 0x24c;
-const LAUNCH_DMA: u16 = 0x300;
-const OFFSET_IN_UPPER: u16 = 0x400;
-const OFFSET_IN_LOWER: u16 = 0x404;
-const OFFSET_OUT_UPPER: u16 = 0x408;
-const OFFSET_OUT_LOWER: u16 = 0x40c;
-const PITCH_IN: u16 = 0x410;
-const PITCH_OUT: u16 = 0x414;
-const LINE_LENGTH_IN: u16 = 0x418;
-const LINE_COUNT: u16 = 0x41c;
-const SET_REMAP_CONST_A: u16 = 0x700;
-const SET_REMAP_CONST_B: u16 = 0x704;
-const SET_REMAP_COMPONENTS: u16 = 0x708;
 
 /// State of the engine.
 #[derive(Debug, Clone, Default)]

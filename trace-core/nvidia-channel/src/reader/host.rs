@@ -3,17 +3,13 @@
 use super::address_words::AddressWords;
 use crate::GpuVa;
 use crate::command::{Command, Semaphore, SemaphoreOperation, SemaphoreSource};
+use crate::methods::host::*;
 use crate::push_buffer::Method;
 
 const SEMAPHORE_A: u16 = 0x10;
 const SEMAPHORE_B: u16 = 0x14;
 const SEMAPHORE_C: u16 = 0x18;
 const SEMAPHORE_D: u16 = 0x1c;
-const SEM_ADDR_LO: u16 = 0x5c;
-const SEM_ADDR_HI: u16 = 0x60;
-const SEM_PAYLOAD_LO: u16 = 0x64;
-const SEM_PAYLOAD_HI: u16 = 0x68;
-const SEM_EXECUTE: u16 = 0x6c;
 
 /// State of the channel.
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,9 @@
-use super::compute::{SEND_PCAS_A, SEND_SIGNALING_PCAS_B, SEND_SIGNALING_PCAS2_B};
 use super::*;
 use crate::GpuVa;
 use crate::command::{Component, Copy, Remap, Semaphore, SemaphoreOperation, SemaphoreSource, SurfaceLayout};
 use crate::launch::{LaunchError, parameter_offset};
 use crate::memory::NoMemory;
+use crate::methods::compute::{SEND_PCAS_A, SEND_SIGNALING_PCAS_B, SEND_SIGNALING_PCAS2_B};
 use crate::qmd::{QmdKind, QmdVersion};
 use crate::{Bindings, ClassTable, push_buffer::PushBuffer};
 

@@ -3,18 +3,8 @@
 use super::address_words::AddressWords;
 use crate::command::{Command, Semaphore, SemaphoreOperation, SemaphoreSource, SurfaceLayout, Upload};
 use crate::memory::UploadedMemory;
+use crate::methods::upload::*;
 use crate::push_buffer::Method;
-
-const LINE_LENGTH_IN: u16 = 0x180;
-const LINE_COUNT: u16 = 0x184;
-const OFFSET_OUT_UPPER: u16 = 0x188;
-const OFFSET_OUT: u16 = 0x18c;
-const PITCH_OUT: u16 = 0x190;
-const LAUNCH_DMA: u16 = 0x1b0;
-const LOAD_INLINE_DATA: u16 = 0x1b4;
-const SET_I2M_SEMAPHORE_A: u16 = 0x1dc;
-const SET_I2M_SEMAPHORE_B: u16 = 0x1e0;
-const SET_I2M_SEMAPHORE_C: u16 = 0x1e4;
 
 /// Value of `COMPLETION_TYPE` that releases the semaphore.
 const RELEASE_SEMAPHORE: u32 = 2;
@@ -48,18 +38,22 @@ impl UploadUnit {
                 let before = self.take(memory);
                 return before.or(self.start(method));
             }
-            LOAD_INLINE_DATA => {
-                let upload = self.pending.as_mut()?;
-                let count = upload.missing_bytes.min(4);
-                upload.bytes.extend(value.to_le_bytes().iter().take(count as usize));
-                upload.missing_bytes -= count;
-                if upload.missing_bytes == 0 {
-                    return self.take(memory);
-                }
-            }
+            LOAD_INLINE_DATA => return self.load(&value.to_le_bytes(), memory),
             _ => {}
         }
         None
+    }
+
+    /// Adds words to the upload that has begun. Returns it if they complete it; bytes beyond its end are left out.
+    pub(super) fn load(&mut self, values: &[u8], memory: &mut UploadedMemory) -> Option<Command> {
+        let upload = self.pending.as_mut()?;
+        let count = upload.missing_bytes.min(values.len() as u64);
+        upload.bytes.extend_from_slice(values.get(..count as usize)?);
+        upload.missing_bytes -= count;
+        match upload.missing_bytes {
+            0 => self.take(memory),
+            _ => None,
+        }
     }
 
     /// Begins an upload. Returns the semaphore of one without bytes.

@@ -1,6 +1,6 @@
 //! Arguments of ioctls as named values.
 
-use super::branch::DriverBranch;
+use super::DriverBranch;
 use super::request::{DeviceFile, Request, RequestCode};
 use super::structure::{FieldKind, Structure, StructureField};
 use super::table::TABLES;
@@ -185,6 +185,14 @@ pub fn decode_allocation(branch: DriverBranch, class: u32, bytes: &[u8]) -> Resu
     let structures = TABLES.as_ref().ok().and_then(|t| t.allocations.get(&class));
     let structure = structures.and_then(|s| Structure::find(s, branch));
     decode(&name, branch, structure, false, bytes)
+}
+
+/// Returns the bytes of the parameters of an allocation, or `None` if the class has no known parameters in this branch.
+/// A driver accepts the size 0 for them.
+#[must_use]
+pub fn allocation_bytes(branch: DriverBranch, class: u32) -> Option<usize> {
+    let structures = &TABLES.as_ref().ok()?.allocations;
+    Structure::find(structures.get(&class)?, branch).map(|s| s.bytes)
 }
 
 /// Decodes the parameters of a control command.

@@ -1,6 +1,6 @@
 //! Layouts of arguments by branch.
 
-use super::branch::DriverBranch;
+use super::DriverBranch;
 use super::table::TABLES;
 
 /// Type of a field.

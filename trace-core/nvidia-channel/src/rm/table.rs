@@ -5,7 +5,7 @@
 //! with `*` may be repeated. `structs.txt` has `struct NAME BYTES BRANCH...`, followed by a line
 //! ` OFFSET TYPE NAME` for each field. A type is `u8`, `i32`, `ptr` and so on, with `[COUNT]` for an array.
 
-use super::branch::DriverBranch;
+use super::DriverBranch;
 use super::request::Request;
 use super::structure::{FieldKind, Structure, StructureField};
 use crate::table::TableError;

@@ -5,7 +5,7 @@ use nvidia_channel::gpfifo::{GpfifoEntry, MAX_SEGMENT_WORDS, Segment};
 use nvidia_channel::header::{Advance, Header, HeaderForm, MAX_COUNT, MAX_OLD_COUNT};
 use nvidia_channel::memory::{MemoryReader, NoMemory};
 use nvidia_channel::push_buffer::PushBuffer;
-use nvidia_channel::qmd::{Qmd, QmdLayout};
+use nvidia_channel::qmd::{Qmd, QmdKind, QmdLayout};
 use nvidia_channel::rm::{DeviceFile, DriverBranch, RequestCode, decode_allocation, decode_argument, decode_control};
 use nvidia_channel::{Bindings, ClassTable, CommandReader, GpuVa};
 use proptest::prelude::*;
@@ -183,7 +183,10 @@ proptest! {
                 prop_assert!(qmd.releases().count() <= 3 && qmd.dependents().count() <= 3);
                 // Version 5.1 has several grids.
                 let single = qmd.version() != QmdLayout::all().map(QmdLayout::version).max().unwrap();
-                prop_assert_eq!(qmd.grid().is_some() && qmd.block().is_some(), single);
+                prop_assert_eq!(qmd.block().is_some(), single);
+                // A grid of clusters can have more blocks than a number of 32 bits holds.
+                let fits = qmd.kind() != QmdKind::ClusterGrid || qmd.grid().is_some();
+                prop_assert_eq!(qmd.grid().is_some(), single && fits);
                 prop_assert_eq!(qmd.program_address().is_some(), single);
             }
             Err(error) => prop_assert!(!error.to_string().is_empty()),

@@ -21,14 +21,14 @@ pub fn data() -> PathBuf {
 }
 
 /// A launch: its name, words, descriptor, and the independent decoding.
-struct Sample {
-    name: String,
-    words: Vec<u8>,
-    descriptor: Vec<u8>,
-    expected: Value,
+pub struct Sample {
+    pub name: String,
+    pub words: Vec<u8>,
+    pub descriptor: Vec<u8>,
+    pub expected: Value,
 }
 
-fn samples() -> Vec<Sample> {
+pub fn samples() -> Vec<Sample> {
     let text = std::fs::read_to_string(data().join("h100-launches.json")).unwrap();
     let launches: Vec<Value> = serde_json::from_str(&text).unwrap();
     assert_eq!(launches.len(), 7);
@@ -45,7 +45,7 @@ fn samples() -> Vec<Sample> {
     launches.into_iter().map(sample).collect()
 }
 
-fn hex(value: &Value) -> u64 {
+pub fn hex(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
@@ -67,7 +67,7 @@ fn commands(sample: &Sample) -> Vec<Command> {
     commands
 }
 
-fn launches(sample: &Sample) -> Vec<Launch> {
+pub fn launches(sample: &Sample) -> Vec<Launch> {
     let commands = commands(sample).into_iter();
     let launches = commands.filter_map(|c| match c {
         Command::Launch(launch) => Some(*launch),
@@ -78,7 +78,7 @@ fn launches(sample: &Sample) -> Vec<Launch> {
 }
 
 /// Returns `N,N,N` after a word of a mark; missing parts are 1.
-fn numbers_after(mark: &str, word: &str) -> [u32; 3] {
+pub fn numbers_after(mark: &str, word: &str) -> [u32; 3] {
     let mut words = mark.split(' ').skip_while(|w| *w != word);
     let mut parts = words.nth(1).unwrap().split(',').map(|n| n.parse().unwrap());
     std::array::from_fn(|_| parts.next().unwrap_or(1))

@@ -8,6 +8,7 @@
     reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
+mod build;
 mod hostile;
 mod launches;
 mod log;

@@ -2,15 +2,15 @@
 
 use crate::GpuVa;
 use crate::driver_trace::{
-    DecodedMethod, DecodedSubmission, DriverTrace, GpuWork, Submission, SubmissionDecoder, SubmittedLaunch,
-    SubmittedParameter,
+    AddressWord, DecodedMethod, DecodedSubmission, DriverTrace, GpuWork, Submission, SubmissionDecoder, SubmittedBank,
+    SubmittedLaunch, SubmittedParameter, SubmittedRelease,
 };
 use crate::recording::{EventKind, NO_CONTENT, Recording, StoredContent};
-use nvidia_channel::command::Command;
+use nvidia_channel::command::{Command, Semaphore};
 use nvidia_channel::launch::Launch;
 use nvidia_channel::memory::MemoryReader;
-use nvidia_channel::push_buffer::{Method, PushBuffer};
-use nvidia_channel::qmd::QmdKind;
+use nvidia_channel::push_buffer::{Method, PushBuffer, PushBufferError};
+use nvidia_channel::qmd::{ConstantBank, QmdKind, Release};
 use nvidia_channel::{Bindings, CommandReader};
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,6 +50,17 @@ impl<'a> Decoder<'a> {
 
 impl SubmissionDecoder for Decoder<'_> {
     fn decode(&mut self, submission: &Submission) -> DecodedSubmission {
+        self.read(submission, MAX_METHODS)
+    }
+
+    fn decode_work(&mut self, submission: &Submission) -> DecodedSubmission {
+        self.read(submission, 0)
+    }
+}
+
+impl Decoder<'_> {
+    /// Decodes a submission, and keeps at most `max_methods` methods.
+    fn read(&mut self, submission: &Submission, max_methods: usize) -> DecodedSubmission {
         self.memory.advance_to(submission.event);
         let error = |text: &str| DecodedSubmission {
             error: Some(text.to_owned()),
@@ -73,25 +84,38 @@ impl SubmissionDecoder for Decoder<'_> {
         };
         let state = self.channels.entry(submission.channel).or_insert_with(new_state);
         let mut out = DecodedSubmission::default();
-        for method in PushBuffer::new(&bytes).methods(&mut state.bindings) {
-            match method {
-                Ok(method) => {
-                    let command = state.reader.read(&method, &self.memory);
-                    out.work
-                        .extend(command.and_then(|c| to_work(c, self.trace, submission.event)));
-                    if out.methods.len() < MAX_METHODS {
+        let mut before: Option<Method> = None;
+        let buffer = PushBuffer::new(&bytes);
+        let mut methods = buffer.methods(&mut state.bindings);
+        loop {
+            // Words of data that are not listed are read together.
+            let next = match out.methods.len() < max_methods {
+                true => methods.next().map(|method| {
+                    let method = method?;
+                    Ok((method, state.reader.read(&method, &self.memory)))
+                }),
+                false => state.reader.read_next(&mut methods, &self.memory),
+            };
+            match next {
+                Some(Ok((method, command))) => {
+                    out.address_words
+                        .extend(before.and_then(|upper| read_address_word(&upper, &method)));
+                    before = Some(method);
+                    if let Some(command) = command {
+                        add_work(command, self.trace, submission.event, &mut out.work);
+                    }
+                    if out.methods.len() < max_methods {
                         out.methods.push(to_method(&method));
                     }
                 }
-                Err(e) => out.error = Some(e.to_string()),
+                Some(Err(e)) => out.error = Some(PushBufferError::to_string(&e)),
+                None => return out,
             }
         }
-        out
     }
 }
 
-/// Returns the bindings of a channel when its recording begins. Drivers bind each kind of engine to a subchannel of its
-/// own (nouveau's and CUDA's are the same), and a recording may begin after the methods that do it.
+/// Returns the bindings of a channel when its recording begins, which may be after the methods that bind the engines.
 fn bind_engines(trace: &DriverTrace, channel: usize) -> Bindings {
     let object = trace.channels().get(channel).map(|c| c.object);
     let class = |n: usize| trace.objects().get(n)?.class.and_then(|c| u16::try_from(c).ok());
@@ -101,15 +125,7 @@ fn bind_engines(trace: &DriverTrace, channel: usize) -> Bindings {
         .flat_map(|o| trace.children(Some(o)))
         .filter_map(class)
     {
-        let subchannel = match engine & 0xff {
-            0x97 => 0,
-            0xc0 => 1,
-            0x40 => 2,
-            0x2d => 3,
-            0xb5 => 4,
-            _ => continue,
-        };
-        bindings.bind(subchannel, engine);
+        bindings.bind_engine(engine);
     }
     bindings
 }
@@ -138,40 +154,76 @@ fn to_word(word: usize) -> u32 {
     u32::try_from(word).unwrap_or(u32::MAX)
 }
 
-/// Returns the work of a command, or `None` for one that only changes state.
-fn to_work(command: Command, trace: &DriverTrace, event: u64) -> Option<GpuWork> {
-    Some(match command {
-        Command::Launch(launch) => match launch.kind {
-            QmdKind::Grid | QmdKind::ClusterGrid => GpuWork::Launch(Box::new(to_launch(&launch, trace, event))),
-            kind => GpuWork::Order {
-                word: to_word(launch.word),
-                descriptor: GpuVa::new(launch.descriptor_address.0),
-                kind: kind.to_string(),
-            },
-        },
-        Command::UnreadableLaunch(e) => GpuWork::Unreadable {
-            word: to_word(e.word()),
-            reason: e.to_string(),
-        },
-        Command::Copy(copy) => GpuWork::Copy {
-            word: to_word(copy.word),
-            from: copy.fill_pattern().is_none().then(|| GpuVa::new(copy.source.address.0)),
-            to: GpuVa::new(copy.destination.address.0),
-            bytes: copy.bytes(),
-        },
-        Command::Upload(upload) => GpuWork::Upload {
-            word: to_word(upload.word),
-            to: GpuVa::new(upload.address.0),
-            bytes: (upload.bytes.len() as u64).saturating_add(upload.missing_bytes),
-        },
-        Command::Semaphore(s) => GpuWork::Semaphore {
-            word: to_word(s.word),
-            waits: s.is_acquire(),
-            va: GpuVa::new(s.address.0),
-            payload: s.payload,
-            operation: s.operation.to_string(),
-        },
+/// Returns the address in two methods that follow each other, if the first one holds the upper part of an address.
+fn read_address_word(upper: &Method, lower: &Method) -> Option<AddressWord> {
+    const UPPER_PARTS: [&str; 4] = ["UPPER", "ADDRESS_UPPER", "OFFSET_UPPER", "BASE_ADDRESS_UPPER"];
+    let is_next = upper.method.checked_add(4) == Some(lower.method) && upper.subchannel == lower.subchannel;
+    let named = upper.named().filter(|_| is_next)?;
+    let mut fields = named.fields(upper.value);
+    let part = fields.find(|f| UPPER_PARTS.contains(&f.name))?;
+    Some(AddressWord {
+        word: to_word(upper.word),
+        class: upper.class?,
+        method: upper.method,
+        name: named.info.name,
+        va: GpuVa::new(part.value << 32 | u64::from(lower.value)),
     })
+}
+
+/// Adds the work of a command. A copy or upload may release a semaphore at its end.
+fn add_work(command: Command, trace: &DriverTrace, event: u64, out: &mut Vec<GpuWork>) {
+    let (work, semaphore) = match command {
+        Command::Launch(launch) => match launch.kind {
+            QmdKind::Grid | QmdKind::ClusterGrid => (GpuWork::Launch(Box::new(to_launch(&launch, trace, event))), None),
+            kind => (
+                GpuWork::Order {
+                    word: to_word(launch.word),
+                    descriptor: GpuVa::new(launch.descriptor_address.0),
+                    kind: kind.to_string(),
+                },
+                None,
+            ),
+        },
+        Command::UnreadableLaunch(e) => (
+            GpuWork::Unreadable {
+                word: to_word(e.word()),
+                reason: e.to_string(),
+            },
+            None,
+        ),
+        Command::Copy(copy) => (
+            GpuWork::Copy {
+                word: to_word(copy.word),
+                from: copy.fill_pattern().is_none().then(|| GpuVa::new(copy.source.address.0)),
+                to: GpuVa::new(copy.destination.address.0),
+                bytes: copy.bytes(),
+                from_is_physical: copy.source.physical,
+                to_is_physical: copy.destination.physical,
+            },
+            copy.semaphore,
+        ),
+        Command::Upload(upload) => (
+            GpuWork::Upload {
+                word: to_word(upload.word),
+                to: GpuVa::new(upload.address.0),
+                bytes: (upload.bytes.len() as u64).saturating_add(upload.missing_bytes),
+            },
+            upload.semaphore,
+        ),
+        Command::Semaphore(s) => (to_semaphore(&s), None),
+    };
+    out.push(work);
+    out.extend(semaphore.as_ref().map(to_semaphore));
+}
+
+fn to_semaphore(s: &Semaphore) -> GpuWork {
+    GpuWork::Semaphore {
+        word: to_word(s.word),
+        waits: s.is_acquire(),
+        va: GpuVa::new(s.address.0),
+        payload: s.payload,
+        operation: s.operation.to_string(),
+    }
 }
 
 fn to_launch(launch: &Launch, trace: &DriverTrace, event: u64) -> SubmittedLaunch {
@@ -184,9 +236,28 @@ fn to_launch(launch: &Launch, trace: &DriverTrace, event: u64) -> SubmittedLaunc
         shared: launch.shared_bytes,
         local: launch.local_bytes,
         registers: launch.registers,
+        barriers: launch.barriers,
         program: GpuVa::new(launch.program_address.0),
         descriptor: GpuVa::new(launch.descriptor_address.0),
         parameters: SubmittedParameter::split(parameters, trace, event),
+        banks: launch.constant_banks.iter().map(to_bank).collect(),
+        releases: launch.releases.iter().map(to_release).collect(),
+    }
+}
+
+fn to_bank(bank: &ConstantBank) -> SubmittedBank {
+    SubmittedBank {
+        index: bank.index,
+        va: GpuVa::new(bank.address.0),
+        bytes: bank.bytes,
+    }
+}
+
+fn to_release(release: &Release) -> SubmittedRelease {
+    SubmittedRelease {
+        va: GpuVa::new(release.address.0),
+        payload: release.payload,
+        reduction: release.reduction,
     }
 }
 

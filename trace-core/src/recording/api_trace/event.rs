@@ -1,11 +1,13 @@
 //! A call as one of its rows, and its description.
 
 use super::{
-    AllocationKind, AllocationRow, ApiTraceMetadata, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow, FillRow,
-    LaunchRow, OrderKind, OrderRow,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow,
+    FillRow, LaunchRow, OrderKind, OrderRow,
 };
+use crate::recording::Recording;
 use crate::recording::events::{EventKind, Events};
 use crate::recording::events_builder::EventsBuilder;
+use std::fmt::Write as _;
 
 /// A row of one of the tables of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,11 @@ impl CallEvent {
                 let bytes = c
                     .total()
                     .map_or_else(|| "too many bytes".to_owned(), |n| format!("{n} bytes"));
-                format!("{bytes} {way}, {:#x} → {:#x}, {}", c.from, c.to, stream(c.stream))
+                match metadata.map(|f| &f.api) {
+                    // The streams of a WebAssembly program have no addresses.
+                    Some(Api::Wasm) => format!("{bytes} of {}", stream(c.stream)),
+                    _ => format!("{bytes} {way}, {:#x} → {:#x}, {}", c.from, c.to, stream(c.stream)),
+                }
             }
             Self::Fill(f) => {
                 let bytes = f.row_bytes().and_then(|b| b.checked_mul(f.rows)).unwrap_or(u64::MAX);
@@ -148,6 +154,39 @@ impl CallEvent {
             text.push_str(&format!(", failed with {}", self.result()));
         }
         text
+    }
+}
+
+/// Largest value of a named argument in decimal form. Small values are descriptors, codes and counts.
+const MAX_DECIMAL_ARGUMENT: u64 = 0x3ff;
+
+impl Recording {
+    /// Describes the call of an event with its named arguments, `fd_write(fd=1, iovs=0x1000, bytes=12)`. Returns `None`
+    /// if the event is no call.
+    #[must_use]
+    pub fn describe_call(&self, event: usize) -> Option<String> {
+        let call = self.events.call(event)?;
+        let mut text = call.describe(self.api());
+        let CallEvent::Call(row) = call else { return Some(text) };
+        let names = self.api().and_then(|m| m.argument_names.get(row.name as usize));
+        let Some(names) = names.filter(|n| n.iter().any(|n| !n.is_empty())) else {
+            return Some(text);
+        };
+        let bytes = self.events.call_arguments(row.arguments_at, row.arguments);
+        let bytes = bytes.unwrap_or_default();
+        let values = bytes.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b));
+        let mut list = String::new();
+        for (name, value) in names.iter().zip(values).filter(|(name, _)| !name.is_empty()) {
+            let separator = if list.is_empty() { "" } else { ", " };
+            // Writing to a string cannot fail.
+            let _ = match value {
+                0..=MAX_DECIMAL_ARGUMENT => write!(list, "{separator}{name}={value}"),
+                _ => write!(list, "{separator}{name}={value:#x}"),
+            };
+        }
+        let name = self.call_name(&row).map_or(0, str::len);
+        text.insert_str(name.min(text.len()), &format!("({list})"));
+        Some(text)
     }
 }
 

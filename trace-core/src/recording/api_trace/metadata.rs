@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Api {
     /// NVIDIA's driver API.
     Cuda,
+    /// System calls of the copies of a WebAssembly program.
+    Wasm,
     /// An API that this version does not know, with its name; empty if the recording does not name it.
     Unknown(String),
 }
@@ -20,6 +22,7 @@ impl Api {
     pub fn name(&self) -> &str {
         match self {
             Self::Cuda => "cuda",
+            Self::Wasm => "wasm",
             Self::Unknown(name) => name,
         }
     }
@@ -35,6 +38,7 @@ impl From<String> for Api {
     fn from(name: String) -> Self {
         match name.as_str() {
             "cuda" => Self::Cuda,
+            "wasm" => Self::Wasm,
             _ => Self::Unknown(name),
         }
     }
@@ -63,6 +67,10 @@ pub struct ApiTraceMetadata {
     pub reserved: CallWindow,
     /// Names of calls.
     pub names: Vec<String>,
+    /// Names of the arguments of each call, in the order of [`Self::names`], eight bytes each; an empty name is not
+    /// shown. Empty if the arguments have no names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub argument_names: Vec<Vec<String>>,
     /// Code that was loaded.
     pub modules: Vec<CallModule>,
     /// Functions that were launched or queried.
@@ -81,6 +89,9 @@ pub struct ApiTraceMetadata {
     /// The requests to the kernel driver, if they were recorded too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<Box<DriverTraceMetadata>>,
+    /// Start of the event times on the machine's monotonic clock, nanoseconds, if the recorder states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_start: Option<u64>,
 }
 
 /// The process of an API trace.

@@ -106,7 +106,7 @@ pub struct CopyRow {
     pub from_pitch: u64,
     /// First page of the content in [`Events::call_pages`]; [`NO_CONTENT`] if the recording does not hold it. The rows
     /// are contiguous. They start in the first page at the page offset of the device address. Bytes before and after
-    /// them in the first and last page are zero.
+    /// them in the first and last page are zero, or belong to other copies.
     pub pages_at: u64,
     /// [`CopyKind`] as its number.
     pub kind: u32,
@@ -300,7 +300,8 @@ pub struct CallRow {
     pub arguments_at: u64,
     /// Size of the arguments, bytes.
     pub arguments: u32,
-    /// Its name, an index into [`super::ApiTraceMetadata::names`].
+    /// Its name, for [`crate::recording::Recording::call_name`]: an index into [`super::ApiTraceMetadata::names`], or
+    /// into [`crate::recording::DriverTraceMetadata::names`] in a driver trace.
     pub name: u32,
     /// The subject of the call, by its name: a module, function or stream as an index into the lists of the metadata;
     /// or `u32::MAX`.
@@ -309,6 +310,17 @@ pub struct CallRow {
     pub result: u32,
     /// Duration of the call on the host in nanoseconds, `u32::MAX` for more.
     pub took: u32,
-    /// Not used: 0.
-    pub reserved: u32,
+    /// Bits of [`CallRow::REQUEST`].
+    pub flags: u32,
+}
+
+impl CallRow {
+    /// Flag in an API trace: a request to the kernel driver, below the calls of the program.
+    pub const REQUEST: u32 = 1;
+
+    /// Whether it is a request to the kernel driver in an API trace.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        self.flags & Self::REQUEST != 0
+    }
 }

@@ -91,7 +91,7 @@ impl Recording {
             }
             EventKind::Call if self.api().is_none() => {
                 let c = events.calls.get(row)?;
-                let name = metadata?.name(c.name).unwrap_or("request");
+                let name = self.call_name(&c).unwrap_or("request");
                 match c.result {
                     0 => name.to_owned(),
                     result => format!("{name}, failed with {result:#x}"),

@@ -13,6 +13,12 @@ pub struct DriverTraceMetadata {
     pub names: Vec<String>,
     /// Whether the source holds the arguments of requests. Without them the recording has no handles and classes.
     pub has_arguments: bool,
+    /// Start of the event times on the machine's monotonic clock, nanoseconds, if the source states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_start: Option<u64>,
+    /// Process id on the recorded machine, if the source states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
 }
 
 impl DriverTraceMetadata {

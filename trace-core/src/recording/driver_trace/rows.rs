@@ -155,6 +155,32 @@ impl ObjectRow {
     /// Flag: a buffer in the memory of the host.
     pub const HOST_MEMORY: u32 = 2;
 
+    /// Returns the row of an object that a client created.
+    #[must_use]
+    pub fn create(client: u32, kind: ObjectKind, handle: u32, parent: u32, class: u32) -> Self {
+        Self {
+            action: ObjectAction::Create as u32,
+            kind: kind as u32,
+            client,
+            handle,
+            parent,
+            class,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the row that maps this object, from its first byte on, at an address of an address space.
+    #[must_use]
+    pub fn mapped_at(self, va: GpuVa, space: u32) -> Self {
+        Self {
+            action: ObjectAction::Map as u32,
+            address: va,
+            second: 0,
+            space,
+            ..self
+        }
+    }
+
     /// Returns the size, if known.
     #[must_use]
     pub fn known_bytes(&self) -> Option<u64> {

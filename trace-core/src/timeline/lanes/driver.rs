@@ -1,6 +1,7 @@
 //! The lanes of a driver trace: one for each channel, objects, saved memory, requests.
 
-use crate::recording::{EventKind, Events, ObjectAction, ObjectKind, Recording};
+use crate::channel_names::ChannelNames;
+use crate::recording::{EventKind, Events, ObjectAction, Recording};
 use std::collections::HashMap;
 
 /// Maximum number of channels with their own lane; the others share that of the last one.
@@ -22,37 +23,27 @@ pub(super) struct DriverLanes {
     requests: u8,
 }
 
+/// Whether the names of lanes are those of an earlier version of the program, which named channels by their handles.
+pub(super) fn has_handle_lanes(recording: &Recording, names: &[String]) -> bool {
+    let by_handle = |n: &String| n.starts_with("ch ") || n.starts_with("CE");
+    recording.driver_trace().is_some() && names.iter().any(by_handle)
+}
+
 impl DriverLanes {
     /// Creates the lanes, and adds their names.
     pub(super) fn new(recording: &Recording, names: &mut Vec<String>) -> Self {
-        let events = &recording.events;
         let mut next = |name: String| {
             names.push(name);
             // There are far fewer lanes than numbers.
             u8::try_from(names.len() - 1).unwrap_or(u8::MAX)
         };
-        let is_channel =
-            |kind: u32, action: u32| kind == ObjectKind::Channel as u32 && action == ObjectAction::Create as u32;
-        let created = events
-            .objects
-            .iter()
-            .filter(|o| o.result == 0 && is_channel(o.kind, o.action));
-        let created = created.map(|o| (o.client, o.handle));
-        let used = events.ring_entries.iter().map(|r| (r.client, r.channel));
         let mut channels: HashMap<(u32, u32), u8> = HashMap::new();
         let mut last = u8::MAX;
-        for key in created.chain(used) {
-            if channels.contains_key(&key) {
-                continue;
-            }
+        for name in ChannelNames::from_recording(recording).list() {
             if channels.len() < MAX_CHANNELS {
-                last = next(match key.1 {
-                    0 => format!("ch {}", channels.len()),
-                    // A longer name would be cut before the handle ends.
-                    handle => format!("ch {handle:#x}"),
-                });
+                last = next(name.format());
             }
-            channels.insert(key, last);
+            channels.insert((name.client, name.handle), last);
         }
         Self {
             channels,

@@ -358,7 +358,7 @@ fn calls_recording() -> Recording {
         about: u32::MAX,
         result: 700,
         took: u32::MAX,
-        reserved: 0,
+        flags: 0,
     };
     b.call(700, 7, call);
     let mut r = Recording {

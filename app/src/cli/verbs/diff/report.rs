@@ -368,8 +368,7 @@ impl<'r> EventNames<'r> {
             if !d.kind.is_call() {
                 return value.map(format_hex);
             }
-            let call = of.recording.events.call(usize::try_from(event?).ok()?)?;
-            Some(call.describe(of.recording.api()))
+            of.recording.describe_call(usize::try_from(event?).ok()?)
         };
         let space = self.space(d);
         Event {

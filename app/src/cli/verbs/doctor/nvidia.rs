@@ -1,8 +1,10 @@
-//! NVIDIA GPUs: the kernel module and its branch, device nodes, and the CUDA driver library. No device is initialized.
+//! NVIDIA GPUs: the kernel module and its branch, device nodes, targets `nvidia:N`, and the CUDA driver library. No
+//! device is initialized.
 
 use super::machine::{Machine, Presence};
 use super::report::{Area, Check, State};
 use crate::cli::out::format_count;
+use nvidia_client::{DriverBranch, find_module_version};
 use rustix::fs::Access;
 
 /// File with the version of the kernel module.
@@ -18,8 +20,11 @@ const CONTROL_NODES: [(&str, &str); 2] = [
 const MIN_BRANCH: u32 = 550;
 /// Branch that the tests run on.
 const TESTED_BRANCH: u32 = 580;
-/// Library that records the driver calls of a CUDA program.
-const RECORDER: &str = "libkinescope_cuda.so";
+/// Libraries that record a program: name, what `record --with` calls them, and their package.
+const RECORDERS: [(&str, &str, &str); 2] = [
+    ("libkinescope_cuda.so", "cuda", "kinescope-cuda"),
+    ("libkinescope_nvidia.so", "nvidia", "kinescope-nvidia"),
+];
 
 /// Version of the kernel module.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,19 +42,20 @@ pub fn check(machine: &Machine) -> Area {
     if has_module {
         checks.extend(CONTROL_NODES.map(|(path, mend)| check_node(machine, path, mend)));
     }
+    checks.push(check_channel_targets(machine));
     checks.push(check_library(machine));
-    checks.push(check_recorder(machine));
-    Area::new("nvidia", "targets `cuda:N`, `record --with cuda` and `tune`", checks)
+    checks.extend(RECORDERS.map(|recorder| check_recorder(machine, recorder)));
+    Area::new(
+        "nvidia",
+        "targets `cuda:N` and `nvidia:N`, `record --with cuda`, `record --with nvidia` and `tune`",
+        checks,
+    )
 }
 
 /// Parses the version of the kernel module.
 fn parse_module(text: &str) -> Option<KernelModule> {
     let line = text.lines().find(|l| l.starts_with("NVRM version:"))?;
-    let is_version = |word: &&str| {
-        let mut parts = word.split('.');
-        parts.clone().count() > 1 && parts.all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let version = line.split_whitespace().find(is_version)?;
+    let version = find_module_version(text)?;
     Some(KernelModule {
         version: version.to_owned(),
         branch: version.split('.').next()?.parse().ok()?,
@@ -86,14 +92,7 @@ fn check_module(machine: &Machine) -> Check {
 /// Checks the nodes of GPUs.
 fn check_gpus(machine: &Machine) -> Check {
     let name = "GPUs";
-    let names = machine.list("/dev");
-    let nodes: Vec<&String> = names
-        .iter()
-        .filter(|n| {
-            let number = n.strip_prefix("nvidia").unwrap_or_default();
-            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
-        })
-        .collect();
+    let nodes = list_gpu_nodes(machine);
     let known = machine.list(GPUS).len();
     let Some(first) = nodes.first() else {
         return match known {
@@ -133,6 +132,50 @@ fn check_gpus(machine: &Machine) -> Check {
     )
 }
 
+/// Checks what the targets `nvidia:N` need: a known branch of the kernel module, and the nodes that a client opens. They
+/// need neither the CUDA driver library nor `/dev/nvidia-uvm`.
+fn check_channel_targets(machine: &Machine) -> Check {
+    let name = "targets `nvidia:N`";
+    let Some(text) = machine.read(MODULE_VERSION) else {
+        return Check::note(name, "no kernel module").with_mend("use the GPU of a paired agent (`agent:NAME/nvidia0`)");
+    };
+    let version = find_module_version(&text).unwrap_or("without a version");
+    let Some(branch) = DriverBranch::from_version(version) else {
+        let known = DriverBranch::ALL.map(|b| b.number().to_string()).join(", ");
+        return Check::note(name, format!("kernel module {version} is not supported")).with_mend(format!(
+            "install one of the branches {known}; `cuda:N` works with others"
+        ));
+    };
+    let access = Access::READ_OK | Access::WRITE_OK;
+    let gpus: Vec<String> = list_gpu_nodes(machine);
+    let control = std::iter::once(CONTROL_NODES[0].0.to_owned());
+    let mut nodes = control.chain(gpus.iter().map(|node| format!("/dev/{node}")));
+    if let Some(node) = nodes.find(|node| machine.presence(node, access) != Presence::Usable) {
+        return Check::note(name, format!("no access to {node}"));
+    }
+    if gpus.is_empty() {
+        return Check::note(name, "no GPU");
+    }
+    let state = match u32::from(branch.number()) == TESTED_BRANCH {
+        true => "",
+        false => "; sizes of requests are from its headers, and no machine has run it",
+    };
+    let numbers: Vec<String> = (0..gpus.len()).map(|n| format!("nvidia:{n}")).collect();
+    Check::ok(
+        name,
+        format!("{}, branch {}{state}", numbers.join(", "), branch.number()),
+    )
+}
+
+/// Returns the nodes of GPUs in `/dev`, by name.
+fn list_gpu_nodes(machine: &Machine) -> Vec<String> {
+    let is_gpu = |name: &String| {
+        let number = name.strip_prefix("nvidia").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    machine.list("/dev").into_iter().filter(is_gpu).collect()
+}
+
 /// Checks a node that every CUDA program opens.
 fn check_node(machine: &Machine, path: &str, mend: &str) -> Check {
     match machine.presence(path, Access::READ_OK | Access::WRITE_OK) {
@@ -169,14 +212,19 @@ fn check_library(machine: &Machine) -> Check {
     }
 }
 
-/// Checks the library that `record --with cuda` puts into a program. It lies where that verb searches.
-fn check_recorder(machine: &Machine) -> Check {
+/// Checks a library that `record` puts into a program. It lies where that verb searches.
+fn check_recorder(machine: &Machine, (library, driver, package): (&'static str, &str, &str)) -> Check {
     let folder = machine.folders.program.clone().unwrap_or_default();
-    let places = ["", "../lib", "../lib/kinescope"].map(|below| folder.join(below).join(RECORDER));
+    let places = ["", "../lib", "../lib/kinescope"].map(|below| folder.join(below).join(library));
     match places.iter().find(|p| p.is_file()) {
-        Some(path) => Check::ok(RECORDER, path.display().to_string()),
-        None => Check::note(RECORDER, "not next to this program; `record --with cuda` needs it")
-            .with_mend("run `cargo build -p kinescope-cuda`, or install the package of Kinescope"),
+        Some(path) => Check::ok(library, path.display().to_string()),
+        None => Check::note(
+            library,
+            format!("not next to this program; `record --with {driver}` needs it"),
+        )
+        .with_mend(format!(
+            "run `cargo build -p {package}`, or install the package of Kinescope"
+        )),
     }
 }
 
@@ -235,7 +283,38 @@ mod tests {
         assert_eq!(row(&area, "kernel module").found, "580.159.04, open module, branch 580");
         assert_eq!(row(&area, "GPUs").found, "2 GPUs: /dev/nvidia0, NVIDIA H100");
         assert_eq!(row(&area, "libcuda.so.1").found, "CUDA 13.0");
-        assert_eq!(row(&area, RECORDER).state, State::Note);
+        let targets = row(&area, "targets `nvidia:N`");
+        assert_eq!(targets.state, State::Ok);
+        assert_eq!(targets.found, "nvidia:0, nvidia:1, branch 580");
+        for (library, ..) in RECORDERS {
+            assert_eq!(row(&area, library).state, State::Note);
+        }
+    }
+
+    #[test]
+    fn channel_targets_need_a_known_branch_and_nodes_alone() {
+        let found = |fake: &FakeMachine| check_channel_targets(&fake.machine).found;
+        let fake = FakeMachine::empty();
+        assert_eq!(found(&fake), "no kernel module");
+        fake.write(MODULE_VERSION, PROPRIETARY, 0o444);
+        let unsupported = check_channel_targets(&fake.machine);
+        assert_eq!(unsupported.state, State::Note);
+        assert_eq!(unsupported.found, "kernel module 535.183.01 is not supported");
+        assert!(unsupported.mend.unwrap().contains("570, 580, 595"));
+        fake.write(MODULE_VERSION, OPEN.replace("580.159.04", "595.45.04"), 0o444);
+        assert_eq!(found(&fake), "no access to /dev/nvidiactl");
+        fake.write("/dev/nvidiactl", "", 0o666);
+        assert_eq!(found(&fake), "no GPU");
+        fake.write("/dev/nvidia0", "", 0o600);
+        assert_eq!(found(&fake), "no access to /dev/nvidia0");
+        fake.write("/dev/nvidia0", "", 0o666);
+        let usable = check_channel_targets(&fake.machine);
+        assert_eq!(usable.state, State::Ok);
+        assert!(
+            usable.found.starts_with("nvidia:0, branch 595; sizes"),
+            "{}",
+            usable.found
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
 use clap::Args;
 use kinescope_session::targets::factories;
-use replay_engine::client::targets;
+use replay_engine::client::fitting::RecordedDevice;
+use replay_engine::client::targets::{self, TargetName, parse};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::CompileOptions;
 use replay_program::{Options, Program, ProgramBuffer, WriteError, write};
@@ -17,27 +18,33 @@ use trace_core::recording::BufferRole;
 use trace_core::registers::RegisterMap;
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
-/// User options for an exported program.
+/// User options for an exported program or channel file.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "With --to program")]
+#[command(next_help_heading = "With --to program or channel")]
 pub struct Choices {
     /// Name of the crate and of the C functions [default: from the name of the recording]
     #[arg(long, value_name = "NAME", requires = "as_what")]
-    name: Option<String>,
-    /// Target whose GPU the program is for [default: the simulator of the recording's GPU]
-    #[arg(long, value_name = "TARGET", requires = "as_what")]
-    on: Option<String>,
+    pub(super) name: Option<String>,
+    /// Target whose GPU the program is for [default: the simulator of the recording's GPU; for a channel file nvidia:0,
+    /// which needs no driver here]
+    #[arg(long, value_name = "TARGET")]
+    pub(super) on: Option<String>,
     /// Physical address at which the GPU sees the memory that the program receives [default: the target's]
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "as_what")]
-    arena: Option<u64>,
-    /// Buffer that is supplied at run time; may be given more than once [default: all inputs]
-    #[arg(long = "input", value_name = "NAME", requires = "as_what")]
-    inputs: Vec<String>,
+    pub(super) arena: Option<u64>,
+    /// Buffer that is supplied at run time [default: all inputs]; for a channel file NAME=FILE, its new contents. May be
+    /// given more than once
+    #[arg(long = "input", value_name = "NAME")]
+    pub(super) inputs: Vec<String>,
     /// Buffer that is read at the end; may be given more than once [default: all outputs]
-    #[arg(long = "output", value_name = "NAME", requires = "as_what")]
-    outputs: Vec<String>,
+    #[arg(long = "output", value_name = "NAME")]
+    pub(super) outputs: Vec<String>,
+    /// For a channel file: build each launch of an API trace anew from its code and arguments, even if the recording
+    /// holds what the driver submitted
+    #[arg(long)]
+    pub(super) rebuild: bool,
     #[command(flatten)]
-    keys: Keys,
+    pub(super) keys: Keys,
 }
 
 impl Choices {
@@ -49,6 +56,7 @@ impl Choices {
             ("--arena", self.arena.is_some()),
             ("--input", !self.inputs.is_empty()),
             ("--output", !self.outputs.is_empty()),
+            ("--rebuild", self.rebuild),
         ]
         .into_iter()
         .find_map(|(option, given)| given.then_some(option))
@@ -118,6 +126,9 @@ fn buffers(list: &[ProgramBuffer]) -> Vec<Buffer<'_>> {
 }
 
 pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Result<Exit, Failure> {
+    if choices.rebuild {
+        return Err(Failure::usage("--rebuild requires --to channel"));
+    }
     let opened = source.open_undamaged()?;
     let mut target = device(&opened.recording, choices, source)?;
     if let Some(base) = choices.arena {
@@ -209,9 +220,18 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
 fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<DeviceInfo, Failure> {
     let made_on = &recording.metadata.identity;
     if let Some(name) = &choices.on {
+        if matches!(parse(name), Ok(TargetName::Nvidia(_))) {
+            return Err(only_channel_file(name));
+        }
         let info = choices.keys.open_target(name)?.info().clone();
+        if info.takes_submissions() {
+            return Err(only_channel_file(name));
+        }
         let fits = factories().check_fit(recording, name, &info);
         return fits.map(|()| info).map_err(|e| Failure::file(&source.file, e));
+    }
+    if RecordedDevice::new(recording).has_submissions {
+        return Err(only_channel_file("this recording"));
     }
     let same = |d: &DeviceInfo| {
         let map = RegisterMap::by_name(&d.register_map);
@@ -227,6 +247,14 @@ fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<D
             "no simulator has the recording's GPU; name the target of the program with --on TARGET",
         )
     })
+}
+
+/// Returns the error that a replay on channels has no sources. `what` needs them.
+fn only_channel_file(what: &str) -> Failure {
+    Failure::usage(format!(
+        "{what} needs submissions to channels, which no source code replays; write a file for the executable replay-channel \
+         (--to channel)"
+    ))
 }
 
 /// Derives a name from the recording's file.

@@ -4,14 +4,16 @@ use super::{MAX_HOLES, MemoryReport};
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::source::SourceRecording;
-use crate::cli::{Exit, Failure, Out, format_hex};
+use crate::cli::{Exit, Failure, Out, format_hex, wasm_recordings};
 use kinescope_files::buffers;
 use serde::Serialize;
 use std::path::Path;
 use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, ContentState, DeviceBytes, MAX_READ_BYTES};
 use trace_core::memory::elements_text;
+use trace_core::progress::Progress;
 use trace_core::recording::ElementType;
+use wasm_recording::{CopyStream, is_whole_run};
 
 /// A buffer, with what is known of it before an event.
 #[derive(Serialize)]
@@ -46,6 +48,9 @@ pub fn print_buffers(
     event: u64,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
+    if is_whole_run(&opened.recording) {
+        return print_rows(list_streams(opened)?, out);
+    }
     let rows = api_trace.buffers().list().iter().map(|b| {
         let live = b.is_live_at(event);
         let pieces = if live {
@@ -66,6 +71,34 @@ pub fn print_buffers(
             known_bytes: known.map(|p| p.range.end - p.range.start).sum(),
         }
     });
+    print_rows(rows, out)
+}
+
+/// Returns the inputs and outputs of the copies of a WebAssembly run.
+fn list_streams(opened: &SourceRecording) -> Result<Vec<BufferRow>, Failure> {
+    let run = wasm_recordings::read(opened, &Progress::new())?;
+    let mut rows = Vec::new();
+    for (number, copy) in run.copies().iter().enumerate() {
+        for stream in CopyStream::ALL {
+            if let Some((event, row)) = run.stream_row(number, stream) {
+                rows.push(BufferRow {
+                    name: stream.buffer_name(&copy.name),
+                    also: None,
+                    va: format_hex(row.device().get()),
+                    bytes: row.bytes,
+                    kind: stream.name(),
+                    from_event: event,
+                    to_event: None,
+                    live: true,
+                    known_bytes: row.bytes,
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn print_rows(rows: impl IntoIterator<Item = BufferRow>, out: &mut Out) -> Result<Exit, Failure> {
     if out.is_json() {
         out.array(rows)?;
         return Ok(Exit::Good);

@@ -4,6 +4,7 @@ use crate::cli::findings::json_name;
 use crate::cli::out::{format_count, format_duration};
 use crate::cli::{Failure, Out, format_hex};
 use kinescope_files::values;
+use kinescope_session::replay::describe_uncompared;
 use replay_engine::run::{ApiOutcome, FaultReport, JobOutcome, Outcome, OutputBuffer};
 use trace_core::families::Family;
 use trace_core::finding::FindingKind;
@@ -49,13 +50,10 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
     };
     match o.api().and_then(describe_free_outputs) {
         Some(text) if o.reads.compared == 0 => out.line(format_args!("{verdict}: {text}"))?,
-        message => {
-            let text = message.map_or_else(String::new, |t| format!("; {t}"));
-            out.line(format_args!(
-                "{verdict}: {} of {} {what} as recorded{text}",
-                o.reads.matched, o.reads.compared
-            ))?;
-        }
+        message => match describe_uncompared(o) {
+            Some(text) => out.line(format_args!("{verdict}: {text}"))?,
+            None => print_counts(o, &verdict, what, message, out)?,
+        },
     }
     if let Some(why) = &o.failure {
         out.line(format_args!("  {why}"))?;
@@ -77,6 +75,15 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
     out.line("")?;
     out.table(&summary(o, of, time))?;
     print_jobs(o, of, out)
+}
+
+/// Prints how many values were as recorded. `what` names them, and `more` adds a sentence.
+fn print_counts(o: &Outcome, verdict: &str, what: &str, more: Option<String>, out: &mut Out) -> Result<(), Failure> {
+    let more = more.map_or_else(String::new, |t| format!("; {t}"));
+    let (matched, compared) = (o.reads.matched, o.reads.compared);
+    Ok(out.line(format_args!(
+        "{verdict}: {matched} of {compared} {what} as recorded{more}"
+    ))?)
 }
 
 /// Prints the findings of the replay: the first few of each kind, cut to one line, and the number of the others.
@@ -433,107 +440,4 @@ fn describe_ready_time(calls: &ApiOutcome) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use replay_engine::run::{AccessOutcome, Divergence, FaultRegister, OutcomeBody};
-    use trace_core::families::find_family;
-    use trace_core::{GpuVa, Recording};
-
-    fn failed() -> Outcome {
-        let divergence = |event| Divergence {
-            event,
-            register: "JOB_IRQ_STATUS".into(),
-            expected: 2,
-            got: 0x2_0000,
-            class: "equal".into(),
-            job: Some(3),
-        };
-        let job = |index, status, done| JobOutcome {
-            index,
-            submit_event: u64::from(index) * 10,
-            head_va: GpuVa::new(0x4000),
-            done,
-            status,
-            computed: done.then_some(false),
-            duration_ns: if done { 40_250 } else { 0 },
-        };
-        Outcome {
-            failure: Some("event 31: a fault on the job interrupt in job 3".into()),
-            actions: 40,
-            divergences: (0..30).map(divergence).collect(),
-            divergence_count: 1234,
-            faults: vec![FaultReport {
-                job: Some(3),
-                event: 31,
-                summary: String::new(),
-                exception: "0xc3 translation fault at level 3".into(),
-                address: Some(GpuVa::new(0x5040)),
-                registers: vec![FaultRegister {
-                    name: "AS0_FAULTSTATUS".into(),
-                    value: 0x1_00c3,
-                    means: "read, translation fault".into(),
-                }],
-                walk: vec!["level 0, entry 0 at 0x100000000: 0x2, invalid".into()],
-                nearest_buffer: Some(("input".into(), 64)),
-            }],
-            device_ns: 5_000_000,
-            pushed_bytes: 1,
-            ..Outcome::unfinished(
-                "mali-g71".into(),
-                OutcomeBody::Accesses(AccessOutcome {
-                    interrupts: 1,
-                    jobs: vec![job(2, Some(1), true), job(3, Some(0xc3), false), job(4, None, false)],
-                    ..AccessOutcome::default()
-                }),
-            )
-        }
-    }
-
-    #[test]
-    fn fault_report_lists_registers_walk_buffer_and_jobs() {
-        let mut recording = Recording::default();
-        recording.metadata.identity.gpu_id = 0x6000_0000;
-        let context = OutcomeContext {
-            target: "agent:lab/mali-g71",
-            events: 1,
-            map: RegisterMap::by_name("mali-jm"),
-            family: find_family(&recording),
-            jobs: false,
-            screen: None,
-        };
-        let text = Out::capture(|out| print(&failed(), &context, "run 1.00 ms".into(), out).unwrap());
-        for line in [
-            "failed: 0 of 0 compared reads as recorded",
-            "  event 31: a fault on the job interrupt in job 3",
-            "  and 1214 more (--json lists up to 1000)",
-            "Fault or hang, job 3, seen at event 31",
-            "  exception 0xc3 translation fault at level 3",
-            "  at 0x5040, 64 bytes from buffer 'input'",
-            "    AS0_FAULTSTATUS  0x100c3  read, translation fault",
-            "    level 0, entry 0 at 0x100000000: 0x2, invalid",
-            "Target    agent:lab/mali-g71",
-            "Jobs      1 of 3 done",
-            "Computed  no: 2 of 3 jobs did not end as done, the shaders of 1 job did not run, so their results are \
-             not in the outputs",
-            "Actions   40 for 1 event, 1 interrupt",
-            "Device    5.00 ms on its own clock",
-            "Uploaded  1 byte",
-        ] {
-            assert!(text.lines().any(|l| l == line), "no line '{line}' in:\n{text}");
-        }
-        assert!(
-            text.contains("event 0: JOB_IRQ_STATUS read 0x20000 ("),
-            "the divergence shows the meaning of both values:\n{text}"
-        );
-        let jobs: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
-        assert_eq!(jobs.len(), 2, "only the jobs that did not end well are listed:\n{text}");
-        assert!(jobs[0].contains("0xc3") && jobs[1].contains("never"), "{jobs:?}");
-        let all = Out::capture(|out| {
-            print(&failed(), &OutcomeContext { jobs: true, ..context }, String::new(), out).unwrap()
-        });
-        assert!(
-            all.lines().last().is_some_and(|l| l.starts_with('4')) && all.contains("40.2 us"),
-            "{all}"
-        );
-    }
-}
+mod tests;

@@ -231,8 +231,13 @@ fn starts(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) 
             }
         }
         (None, _) => {
-            let never = StyledText::body("no end is recorded").colour(palette(ui).warning);
-            widgets::key_wrapped(ui, "done after", never);
+            let text = StyledText::body(jobs::describe_missing_end(j));
+            let text = if j.is_end_unknown {
+                text
+            } else {
+                text.colour(palette(ui).warning)
+            };
+            widgets::key_wrapped(ui, "done after", text);
         }
     }
 }

@@ -110,6 +110,16 @@ pub fn key(doc: &Document, lane: &Lane) -> String {
     }
 }
 
+/// Describes a lane whose name does not say all: the handle and the engine of a channel.
+pub fn describe(doc: &Document, lane: &Lane) -> Option<String> {
+    let (Lane::Block(i), Some(data)) = (lane, &doc.derived.driver) else {
+        return None;
+    };
+    let name = doc.derived.pyramid.lanes().get(*i)?;
+    let channel = data.channel_names.list().iter().find(|c| c.format() == *name)?;
+    Some(channel.describe())
+}
+
 /// Returns a lane's name, and which accesses of its block the recording has.
 pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
     match lane {
@@ -124,6 +134,8 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
         Lane::Block(i) => {
             let name = doc.derived.pyramid.lanes().get(*i).cloned().unwrap_or_default();
             let kind = match doc.derived.lane_totals.get(*i) {
+                // All events of a channel are ring entries.
+                _ if describe(doc, lane).is_some() => "",
                 Some((0, _)) => "writes",
                 Some((_, 0)) if name != "marks" && name != "other calls" => "reads",
                 _ => "",

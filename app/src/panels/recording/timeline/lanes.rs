@@ -60,6 +60,8 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[SingleEvent
         {
             doc.save_filter(text, Some(SavedFilter { lane: false, ..saved }));
         }
+    } else if let Some(description) = super::lane::describe(doc, lane) {
+        response.on_hover_text(description);
     } else if used >= names.width() - 1.0 {
         response.on_hover_text(label);
     }

@@ -8,6 +8,7 @@ use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
 use kinescope_session::Document;
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
+use trace_core::progress::Progress;
 use trace_core::xref::{self, MAX_REFERENCES, Reference, XrefTarget};
 
 /// Starts to search the references to the selection, once for each selection.
@@ -22,6 +23,15 @@ pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
     let known =
         doc.derivation.is_none() || doc.derived.has_stage(Stage::Chains) && doc.derived.has_stage(Stage::Spaces);
     if doc.xrefs.is_for(followed) || !doc.can_filter() || !known {
+        return;
+    }
+    if matches!(followed, XrefTarget::Event { .. }) && doc.derived.driver.is_some() {
+        // The references of an event are derived already.
+        let search = (doc.current_event(), MAX_REFERENCES);
+        let progress = Progress::new();
+        let found = xref::find_references(&doc.recording, &*doc.derived, followed, search, &progress);
+        doc.xrefs.set_pending(followed, progress);
+        doc.xrefs.set_result(followed, found);
         return;
     }
     let (recording, derived, current_event) = (

@@ -22,6 +22,8 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
         widgets::section(ui, "Outcome");
         let words = if doc.recording.api().is_some() {
             "Nothing was replayed yet. Replay runs the recorded work again and compares the readbacks."
+        } else if doc.recording.driver_trace().is_some() {
+            "Nothing was replayed yet. Replay submits the recorded push buffers again and reads the outputs back."
         } else {
             "Nothing was replayed yet. Replay runs the recorded work again and compares every read."
         };

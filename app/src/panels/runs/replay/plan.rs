@@ -11,6 +11,7 @@ use kinescope_session::plan_footprint::ApiFootprint;
 use kinescope_session::replay::ReplayErrorKind;
 use kinescope_session::targets::summarize_containment;
 use kinescope_session::{Document, text};
+use replay_engine::channel::ChannelFootprint;
 use replay_engine::plan::{Plan, RewriteKind};
 
 fn describe_rewrites(kind: RewriteKind) -> &'static str {
@@ -24,7 +25,7 @@ fn describe_rewrites(kind: RewriteKind) -> &'static str {
         RewriteKind::Input => "input ← your edit",
         RewriteKind::Output => "output copied out at the end",
         RewriteKind::Address => "address → the target's",
-        RewriteKind::LeftOut => "accesses left out",
+        RewriteKind::LeftOut => "work left out",
         RewriteKind::Feature => "feature accepted for the IOMMU",
     }
 }
@@ -38,6 +39,8 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
         if doc.replay.error.is_none() {
             let words = if doc.recording.api().is_some() {
                 "A plan lists every launch, copy and change before anything is sent to the target."
+            } else if doc.recording.driver_trace().is_some() {
+                "A plan lists every submission, upload and change before anything is sent to the target."
             } else {
                 "A plan lists every write, comparison and change before anything is sent to the target."
             };
@@ -137,9 +140,11 @@ fn usable_targets(doc: &mut Document, ui: &mut Ui) {
 
 fn show_plan(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
     let p = palette(ui);
-    match doc.replay.footprint.calls {
-        Some(calls) => calls_planned(ui, &calls, plan.budgets.time_ns),
-        None => accesses_planned(doc, ui, plan),
+    let footprint = std::sync::Arc::clone(&doc.replay.footprint);
+    match (&footprint.calls, &footprint.channel) {
+        (Some(calls), _) => calls_planned(ui, calls, plan.budgets.time_ns),
+        (_, Some(channel)) => submissions_planned(ui, channel, plan.budgets.interrupt_ns),
+        _ => accesses_planned(doc, ui, plan),
     }
     match &doc.replay.verified {
         Some(Err(e)) => {
@@ -190,6 +195,46 @@ fn calls_planned(ui: &mut Ui, c: &ApiFootprint, limit: u64) {
     }
     under(ui, "", &format!("{} mapped", text::bytes(c.mapped)));
     under(ui, "", &format!("{} at most", text::duration(limit)));
+}
+
+/// Draws what a plan of submissions does; `limit`: maximum time of a submission, nanoseconds.
+fn submissions_planned(ui: &mut Ui, c: &ChannelFootprint, limit: u64) {
+    let none = ("", palette(ui).quiet);
+    let with = |what: &str, bytes: u64| match bytes {
+        0 => what.to_owned(),
+        n => format!("{what}, {}", text::bytes(n)),
+    };
+    for (n, what, hover) in [
+        (
+            c.submissions(),
+            with("submissions", c.command_bytes),
+            "push buffers, each after the one before it has completed",
+        ),
+        (c.compute_submissions, "to the compute engine".to_owned(), ""),
+        (c.copy_submissions, "to the copy engine".to_owned(), ""),
+        (c.launches, "launches".to_owned(), "kernel launches in the push buffers"),
+        (
+            c.uploads,
+            with("uploads", c.upload_bytes),
+            "memory that the CPU writes between submissions: inputs, code",
+        ),
+        (c.outputs, with("outputs", c.output_bytes), "memory that is read back"),
+    ] {
+        if n > 0 || what == "launches" {
+            count_row(ui, n, &what, none, None, hover);
+        }
+    }
+    let places = format!(
+        "{} of video memory, {} of host memory",
+        text::bytes(c.video_bytes),
+        text::bytes(c.system_bytes)
+    );
+    under(ui, "", &places);
+    under(
+        ui,
+        "",
+        &format!("{} at most for each submission", text::duration(limit)),
+    );
 }
 
 fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
@@ -384,7 +429,8 @@ pub(super) fn action_buttons(doc: &mut Document, actions: &mut UiActions, ui: &m
     }
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        let (word, label) = match (doc.replay.is_hardware(), doc.recording.api().is_some()) {
+        let is_of_gpu = doc.recording.api().is_some() || doc.recording.driver_trace().is_some();
+        let (word, label) = match (doc.replay.is_hardware(), is_of_gpu) {
             (true, true) => ("Replay on the GPU", "Replay on the GPU"),
             (true, false) => ("Replay on hardware", "Replay on hardware"),
             (false, _) => ("Replay", "Run replay"),

@@ -166,6 +166,8 @@ fn replay_options(doc: &mut Document, ui: &mut Ui) {
     keep.on_hover_text("each run starts with the memory that the previous run left, as in the program");
     let memory = ui.checkbox(&mut now.memory, "compare final memory too");
     memory.on_hover_text("memory after the recorded range is read back and compared like outputs");
+    let rebuild = ui.checkbox(&mut now.rebuild, "build launches anew on nvidia:N");
+    rebuild.on_hover_text("from code and arguments, even if the recording holds what the driver submitted");
     // Waits inside a graph are not waits of the host.
     if now.graph && now.step {
         (now.graph, now.step) = (!was.graph, !was.step);

@@ -1,5 +1,6 @@
 //! Details of a driver call: a launch with its arguments, a copy, a fill, a stream order, an allocation or a free.
 
+use super::driver_event;
 use crate::panels::api_trace::launches;
 use crate::panels::common::actions::UiActions;
 use crate::theme::palette;
@@ -25,6 +26,7 @@ pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) -> bo
     };
     if let Some(n) = api_trace.launch_at(event) {
         launches::details(doc, actions, ui, n);
+        driver_event::submission_links(doc, ui);
         return true;
     }
     let p = palette(ui);
@@ -108,6 +110,7 @@ pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) -> bo
     );
     widgets::key_value(ui, "event", StyledText::mono(text::count(event)));
     widgets::key_value(ui, "time", StyledText::mono(doc.format_time(event)));
+    driver_event::submission_links(doc, ui);
     true
 }
 

@@ -10,6 +10,7 @@ use crate::{Answer, kernels, lock};
 use cuda_driver::{
     FUNCTION_LOCAL, FUNCTION_MAX_DYNAMIC_SHARED, FUNCTION_MAX_THREADS, FUNCTION_REGISTERS, FUNCTION_SHARED,
 };
+use ptx_interpreter::Program;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,8 @@ pub struct Function {
     pub entry: Entry,
     /// Implementation, if the stand-in has one.
     pub body: Option<Body>,
+    /// The program that the interpreter runs instead, if the text is a translated one.
+    pub translated: Option<Arc<Program>>,
     /// Attributes that were set.
     pub attributes: Mutex<BTreeMap<i32, i32>>,
     /// Variables of its module.

@@ -72,6 +72,7 @@ impl Module {
                     module: handle,
                     entry: entry.clone(),
                     body: kernels::find_body(&entry.name),
+                    translated: text.translated.clone(),
                     attributes: Mutex::default(),
                     variables: Arc::clone(&variables),
                 });

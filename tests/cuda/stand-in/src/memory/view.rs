@@ -6,7 +6,7 @@ use crate::Answer;
 use crate::codes::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 struct Part {
     from: u64,
@@ -75,6 +75,12 @@ impl View {
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 
+    fn word16(&self, at: u64, write: bool) -> Answer<&AtomicU16> {
+        let word = std::ptr::with_exposed_provenance_mut(self.word(at, 2, write)?);
+        // SAFETY: the same as for a four-byte word.
+        Ok(unsafe { AtomicU16::from_ptr(word) })
+    }
+
     fn byte(&self, at: u64, write: bool) -> Answer<&AtomicU8> {
         let byte = std::ptr::with_exposed_provenance_mut(self.word(at, 1, write)?);
         // SAFETY: the same as for a four-byte word.
@@ -89,6 +95,17 @@ impl View {
     /// Writes a byte.
     pub fn set_u8(&self, at: u64, value: u8) -> Answer {
         self.byte(at, true)?.store(value, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads a two-byte word.
+    pub fn u16(&self, at: u64) -> Answer<u16> {
+        Ok(self.word16(at, false)?.load(Ordering::Relaxed))
+    }
+
+    /// Writes a two-byte word.
+    pub fn set_u16(&self, at: u64, value: u16) -> Answer {
+        self.word16(at, true)?.store(value, Ordering::Relaxed);
         Ok(())
     }
 
@@ -118,6 +135,12 @@ impl View {
     /// Writes an eight-byte word.
     pub fn set_u64(&self, at: u64, value: u64) -> Answer {
         self.word64(at, true)?.store(value, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Adds to an eight-byte word atomically.
+    pub fn add_u64(&self, at: u64, value: u64) -> Answer {
+        self.word64(at, true)?.fetch_add(value, Ordering::Relaxed);
         Ok(())
     }
 

@@ -1,0 +1,62 @@
+//! Recordings of WebAssembly runs as files: what `wasm run` and `replay` write, and what verbs read.
+
+use super::Failure;
+use super::source::SourceRecording;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use trace_core::container;
+use trace_core::progress::Progress;
+use trace_core::recording::rfc3339;
+use wasm_recording::{RUN_SECTION, RunToRecord, Target, WasmRun, to_recording};
+use wasm_run::Report;
+
+/// Name and version of this program in recordings.
+pub const TOOL: &str = concat!("kinescope ", env!("CARGO_PKG_VERSION"));
+
+/// Returns whether a file is a recording of a run, from its table of sections. Other files and errors give `false`.
+pub fn is_recorded_run(file: &Path) -> bool {
+    let sections = if file.is_file() {
+        container::sections(file)
+    } else {
+        return false;
+    };
+    sections.is_ok_and(|all| all.iter().any(|s| s.name.as_deref() == Some(RUN_SECTION)))
+}
+
+/// Reads the run of a recording.
+///
+/// # Errors
+/// When the recording is cut or damaged.
+pub fn read(opened: &SourceRecording, progress: &Progress) -> Result<WasmRun, Failure> {
+    WasmRun::from_recording(&opened.recording, progress).map_err(|e| Failure::file(&opened.file, e))
+}
+
+/// Writes a run to a file.
+///
+/// # Errors
+/// When the run is too large, or the file cannot be written.
+pub fn write(file: &Path, run: &RunToRecord<'_>) -> Result<(), Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::file(file, e);
+    let recording = to_recording(run, &Progress::new()).map_err(|e| failed(&e))?;
+    container::write(&recording, file, &Progress::new()).map_err(|e| failed(&e))
+}
+
+/// Returns the target of a run for its recording.
+pub fn describe_target(name: &str, report: &Report) -> Target {
+    let nanoseconds = |seconds: f64| {
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    };
+    Target {
+        name: name.to_owned(),
+        copies: report.copies,
+        compile_ns: nanoseconds(report.compile_seconds),
+        run_ns: nanoseconds(report.seconds),
+    }
+}
+
+/// Returns the current time in the form of recordings.
+pub fn format_now() -> String {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    rfc3339(time.map_or(0, |t| t.as_secs()))
+}

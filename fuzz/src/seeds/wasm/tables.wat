@@ -1,0 +1,13 @@
+(module
+  (type $binary (func (param i32 i32) (result i32))) (type $unary (func (param f64) (result f64)))
+  (table $table (export "table") 8 16 funcref)
+  (elem (i32.const 1) $plus $minus $square) (elem $passive func $minus $plus)
+  (func $plus (type $binary) (i32.add (local.get 0) (local.get 1)))
+  (func $minus (type $binary) (i32.sub (local.get 0) (local.get 1)))
+  (func $square (type $unary) (f64.mul (local.get 0) (local.get 0)))
+  (func (export "call") (param i32 i32) (result i32)
+    (call_indirect (type $binary) (local.get 0) (local.get 1) (i32.and (local.get 0) (i32.const 3)))
+    (drop (call_indirect (type $unary) (f64.const 2) (local.get 1))))
+  (func (export "change") (param i32 i32 i32)
+    (table.init $passive (local.get 0) (local.get 1) (local.get 2))
+    (table.copy (local.get 2) (local.get 1) (local.get 0)) (elem.drop $passive)))
