@@ -24,6 +24,9 @@ pub const BLOCK_THREADS: u32 = 32;
 ///
 /// Programs that need more spill a few of them outside of their loops, and twice as many copies run at the same time.
 pub const RESIDENT_BLOCKS: u32 = 16;
+/// Registers of a thread at most, for the blocks of [`RESIDENT_BLOCKS`] to fit: a multiprocessor has 65,536. The text says it
+/// of the kernel; functions cannot say it, so that the assembler must get it as its option.
+pub const MAX_REGISTERS: u32 = 65_536 / (BLOCK_THREADS * RESIDENT_BLOCKS);
 /// Bytes of the launch block.
 pub const LAUNCH_BYTES: usize = 40;
 /// Value of [`Word::Function`] for "instantiate only".

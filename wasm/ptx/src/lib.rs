@@ -25,8 +25,8 @@ pub use builder::ProgramBuilder;
 pub use error::TranslateError;
 pub use layout::{
     AreaOffset, BLOCK_THREADS, BufferOffset, CONTROL_WORDS, CopyState, ENTRY_NAME, GlobalCell, LANES, LAUNCH_BYTES,
-    LaunchBlock, Layout, LayoutBuilder, MemoryRegion, NO_FUNCTION, PAGE_BYTES, Run, TEXT_MARKER, TableRegion,
-    WORD_STRIDE, Word, argument_offset,
+    LaunchBlock, Layout, LayoutBuilder, MAX_REGISTERS, MemoryRegion, NO_FUNCTION, PAGE_BYTES, Run, TEXT_MARKER,
+    TableRegion, WORD_STRIDE, Word, argument_offset,
 };
 pub use limits::{
     MAX_BRANCH_TARGETS, MAX_CONSTANT_BYTES, MAX_FUNCTIONS, MAX_INSTANCES, MAX_LIVE_LOCALS, MAX_LIVE_WORK,

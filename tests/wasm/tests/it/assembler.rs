@@ -1,8 +1,12 @@
 //! NVIDIA's assembler `ptxas`, if this machine has it: it checks texts as the driver's compiler does.
 
+use rayon::prelude::{IntoParallelRefIterator as _, ParallelIterator as _};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use wasm_gpu::{TranslationOptions, translate};
+use wasm_ptx::MAX_REGISTERS;
+use wasm_run::{Program, RunOptions};
 
 /// Environment variable with the path of the assembler.
 const VARIABLE: &str = "KINESCOPE_PTXAS";
@@ -32,7 +36,16 @@ impl Assembler {
         let mut file = std::fs::File::create(&source).map_err(|e| e.to_string())?;
         file.write_all(text.as_bytes()).map_err(|e| e.to_string())?;
         let output = Command::new(&self.0)
-            .args(["-v", "-arch", arch, "-o"])
+            // As the driver compiles a program that it links.
+            .args([
+                "-v",
+                "-c",
+                "-maxrregcount",
+                &MAX_REGISTERS.to_string(),
+                "-arch",
+                arch,
+                "-o",
+            ])
             .arg(folder.path().join("program.cubin"))
             .arg(&source)
             .stdin(Stdio::null())
@@ -59,4 +72,28 @@ impl Assembler {
             .collect();
         Err(format!("{head}\n{}", context.join("\n")))
     }
+}
+
+#[test]
+#[ignore = "make test-full: assembles whole programs"]
+fn the_assembler_accepts_the_programs_with_the_registers_of_their_kernels() {
+    let Some(assembler) = find() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "wasm"))
+        .collect();
+    assert!(paths.len() >= 9, "{paths:?}");
+    let refused: Vec<String> = paths
+        .par_iter()
+        .filter_map(|path| {
+            let program = Program::parse(std::fs::read(path).unwrap()).unwrap();
+            let options = RunOptions::default();
+            let translated = translate(&program, &options, TranslationOptions::default(), 1 << 16).unwrap();
+            let error = assembler.assemble(&translated.program.text, "sm_90").err()?;
+            Some(format!("{}: {error}", path.display()))
+        })
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
 }

@@ -4,12 +4,12 @@ use crate::cache::CachedCode;
 use crate::device::DeviceError;
 use cuda_driver::{
     CuLinkState, CudaError, Driver, INPUT_PTX, JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_INFO_LOG, JIT_INFO_LOG_BYTES,
-    JIT_LOG_VERBOSE, JIT_SPLIT_COMPILE,
+    JIT_LOG_VERBOSE, JIT_MAX_REGISTERS, JIT_SPLIT_COMPILE,
 };
 use std::ffi::c_void;
 use std::num::NonZero;
 use std::thread;
-use wasm_ptx::ENTRY_NAME;
+use wasm_ptx::{ENTRY_NAME, MAX_REGISTERS};
 
 /// Capacities of the logs in bytes. The log of information has some lines for each function.
 const ERROR_LOG_BYTES: usize = 16 << 10;
@@ -58,6 +58,8 @@ fn compile_with(driver: Driver, text: &str, threads: usize) -> Result<CachedCode
         JIT_INFO_LOG,
         JIT_INFO_LOG_BYTES,
         JIT_LOG_VERBOSE,
+        // Without it, a function can take more registers than the kernel that calls it, which the driver refuses.
+        JIT_MAX_REGISTERS,
     ];
     let number = |n: usize| std::ptr::without_provenance_mut::<c_void>(n);
     let mut values = vec![
@@ -66,6 +68,7 @@ fn compile_with(driver: Driver, text: &str, threads: usize) -> Result<CachedCode
         infos.as_mut_ptr().cast(),
         number(INFO_LOG_BYTES),
         number(1),
+        number(MAX_REGISTERS as usize),
     ];
     if threads > 1 {
         options.push(JIT_SPLIT_COMPILE);
