@@ -2,6 +2,7 @@
 
 mod counters;
 mod group;
+pub(crate) mod order;
 mod results;
 mod slices;
 mod statistics;
@@ -12,6 +13,7 @@ use crate::device::{CompiledProgram, Device, DeviceAddress, DeviceError, QueueId
 use crate::translation::{TranslatedProgram, max_input_bytes, system_inputs};
 use counters::Counters;
 use group::{Group, input_failed};
+use order::sort_similar;
 use statistics::timed;
 use std::collections::VecDeque;
 use std::thread;
@@ -110,7 +112,7 @@ pub struct Scheduler<'a> {
     pub options: &'a RunOptions,
     /// Inputs; results have their positions.
     pub inputs: &'a [Input],
-    /// Start large inputs first, so that the copies of a warp end at about the same time.
+    /// Start large inputs first, and similar ones together, so that the copies of a warp do the same for about as long.
     pub sort: bool,
 }
 
@@ -320,12 +322,10 @@ impl Scheduler<'_> {
 
     /// Returns the positions of the inputs in the order of their start.
     fn order(&self) -> VecDeque<usize> {
-        let mut order: Vec<usize> = (0..self.inputs.len()).collect();
-        if self.sort {
-            let size = |i: &usize| self.inputs.get(*i).map_or(0, input_bytes);
-            order.sort_by_key(|i| std::cmp::Reverse(size(i)));
+        match self.sort {
+            true => sort_similar(self.inputs).into(),
+            false => (0..self.inputs.len()).collect(),
         }
-        order.into()
     }
 
     /// Returns the number of copies of a round: as many as the options ask for, else as many as the device can run.
@@ -407,10 +407,6 @@ fn groups(
         first += size;
     }
     Ok(groups)
-}
-
-fn input_bytes(input: &Input) -> usize {
-    input.bytes.len() + input.more_requests.iter().map(Vec::len).sum::<usize>()
 }
 
 /// Pauses between two looks at running launches. `waited` is the time since the last progress.

@@ -1,6 +1,7 @@
 //! Limits of copies, cancellation, and what a run refuses.
 
 use super::{Results, compare, compare_with, inputs, parse, run_translated};
+use crate::scheduler::order::sort_similar;
 use crate::{InterpreterBackend, TranslationOptions};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -199,6 +200,22 @@ fn inputs_that_cannot_be_given_are_named() {
     );
     let error = error.unwrap_err().to_string();
     assert_eq!(error, "input 0: argument 0 has a zero byte");
+}
+
+#[test]
+fn sorted_inputs_start_by_size_and_then_by_their_first_bytes() {
+    let mut all = inputs([
+        b"b2 small".to_vec(),
+        b"b1 picture".to_vec(),
+        b"a1 small".to_vec(),
+        b"a1 picture".to_vec(),
+        b"a1 picture".to_vec(),
+    ]);
+    assert_eq!(sort_similar(&all), [3, 4, 1, 2, 0]);
+    // Requests after the first count as bytes of the input.
+    all[2].more_requests = vec![vec![0; 100]];
+    assert_eq!(sort_similar(&all), [2, 3, 4, 1, 0]);
+    assert!(sort_similar(&[]).is_empty());
 }
 
 #[test]

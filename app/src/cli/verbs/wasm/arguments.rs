@@ -180,7 +180,7 @@ impl TranslationArguments {
 pub struct TargetArguments {
     #[command(flatten)]
     translation: TranslationArguments,
-    /// Start large inputs first, so that copies next to each other end at about the same time
+    /// Start large inputs first, and inputs of the same size with similar first bytes together
     #[arg(long)]
     sort: bool,
     /// Compile for the GPU also if the cache has the program, and keep nothing
