@@ -3,12 +3,10 @@
 use nvidia_client::steps::{ChannelFile, Step, StepSink, Steps};
 use replay_engine::channel::check_plan;
 use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface};
-use replay_engine::plan::{Budgets, ChannelPlan, Plan, PlanBody, PlanBuffer};
+use replay_engine::plan::{Budgets, ChannelPlan, PageImages, Plan, PlanBody, PlanBuffer};
 use replay_engine::verify::Work;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use trace_core::progress::Progress;
-use trace_core::recording::{Digest, ElementType, Page, ZERO_PAGE};
+use trace_core::recording::{ElementType, ZERO_PAGE};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Class of the compute engine of the plans.
@@ -63,7 +61,7 @@ pub fn channel_plan(data: &[u8]) -> bool {
 }
 
 /// Returns a plan with this body, an envelope that fits its outputs, and one page image.
-fn plan(control: u64, body: &[u8], steps: &[Step<'_>]) -> (Plan, BTreeMap<Digest, Arc<Page>>) {
+fn plan(control: u64, body: &[u8], steps: &[Step<'_>]) -> (Plan, PageImages) {
     let mut image = ZERO_PAGE;
     image.fill(0x20);
     let digest = *blake3::hash(&image).as_bytes();
@@ -96,7 +94,7 @@ fn plan(control: u64, body: &[u8], steps: &[Step<'_>]) -> (Plan, BTreeMap<Digest
         budgets: Budgets::default(),
         ..Plan::new(PlanBody::Channel(channel))
     };
-    (plan, BTreeMap::from([(digest, Arc::new(image))]))
+    (plan, PageImages::from([(digest, image.into())]))
 }
 
 /// Returns the device that the plans are for.

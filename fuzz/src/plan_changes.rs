@@ -122,7 +122,7 @@ fn change_page_word(compiled: &mut Compiled, c: PlanChange) {
     let Some(listed) = accesses.pages.get_mut(c.at % count) else {
         return;
     };
-    let Some(mut page) = compiled.pages.get(&listed.digest).cloned() else {
+    let Some(mut page) = compiled.pages.get(&listed.digest).map(|page| **page) else {
         return;
     };
     let word = (usize::from(c.small) | ((c.at / count) & 1) << 8) * 8;
@@ -131,11 +131,11 @@ fn change_page_word(compiled: &mut Compiled, c: PlanChange) {
     } else {
         c.inside | (c.value >> 32 & 0xfff)
     };
-    if let Some(to) = std::sync::Arc::make_mut(&mut page).get_mut(word..word + 8) {
+    if let Some(to) = page.get_mut(word..word + 8) {
         to.copy_from_slice(&new.to_le_bytes());
     }
-    listed.digest = *blake3::hash(&*page).as_bytes();
-    compiled.pages.insert(listed.digest, page);
+    listed.digest = *blake3::hash(&page).as_bytes();
+    compiled.pages.insert(listed.digest, page.into());
 }
 
 /// Changes an operand of an action.

@@ -19,6 +19,7 @@ mod processes;
 mod register_trace;
 mod section_check;
 mod section_kind;
+mod shared_page;
 mod stored_content;
 
 pub use api_trace::{
@@ -53,6 +54,7 @@ pub use register_trace::{ChainReport, RecordedRange, RegisterTraceMetadata};
 pub use section_check::SharedBytes;
 pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
 pub use section_kind::SectionKind;
+pub use shared_page::SharedPage;
 pub use stored_content::StoredContent;
 
 use crate::finding::FindingKind;

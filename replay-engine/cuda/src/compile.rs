@@ -10,7 +10,6 @@ use replay_engine::plan::{
     plan_title,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     CALL_CAPTURED, CallEvent, CallModule, Digest, ElementType, NO_CONTENT, PageId, Recording, ZERO_PAGE, zero_digest,
@@ -347,7 +346,7 @@ impl CallCompiler<'_> {
             let digest = *blake3::hash(&page).as_bytes();
             let number = self.images.number(digest);
             if number != 0 {
-                self.pages.entry(digest).or_insert_with(|| Arc::new(page));
+                self.pages.entry(digest).or_insert_with(|| page.into());
             }
             numbers.push(number);
             rest = behind;

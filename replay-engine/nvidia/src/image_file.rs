@@ -4,40 +4,57 @@ use crate::sealed_file::create_sealed_map;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use trace_core::PAGE_SIZE;
-use trace_core::recording::Page;
+use trace_core::recording::{Digest, Page};
 
 /// Minimum number of images for a thread: 4 MiB.
 const MIN_SHARE: usize = 1024;
 /// Maximum number of threads. More do not copy faster than the memory takes it.
 const MAX_THREADS: usize = 8;
 
-/// Creates the sealed file of images.
+/// Creates the sealed file of images, which must have these digests: a program may have written to the recording since the
+/// images were compared.
 ///
 /// # Errors
-/// If the system refuses the file.
-pub(crate) fn create_image_file(images: &[&Page]) -> Result<OwnedFd> {
+/// If the system refuses the file, or an image does not have its digest.
+pub(crate) fn create_image_file(images: &[&Page], digests: &[Digest]) -> Result<OwnedFd> {
     let bytes = images.len().checked_mul(PAGE_SIZE);
     let bytes = bytes.ok_or_else(|| Error::from(ErrorKind::FileTooLarge))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = images.len().div_ceil(threads.min(MAX_THREADS)).max(MIN_SHARE);
-    create_sealed_map(bytes, |to| {
+    let mut are_sound = digests.len() == images.len();
+    let file = create_sealed_map(bytes, |to| {
         std::thread::scope(|scope| {
-            let mut shares = images.chunks(share).zip(to.chunks_mut(share * PAGE_SIZE));
+            let shares = images.chunks(share).zip(digests.chunks(share));
+            let mut shares = shares.zip(to.chunks_mut(share * PAGE_SIZE));
             let own = shares.next();
-            for (images, to) in shares {
-                scope.spawn(move || copy_images(images, to));
+            let others: Vec<_> = shares
+                .map(|((images, digests), to)| scope.spawn(move || copy_images(images, digests, to)))
+                .collect();
+            if let Some(((images, digests), to)) = own {
+                are_sound &= copy_images(images, digests, to);
             }
-            if let Some((images, to)) = own {
-                copy_images(images, to);
+            for other in others {
+                are_sound &= other.join().unwrap_or(false);
             }
         });
-    })
+    })?;
+    match are_sound {
+        true => Ok(file),
+        false => Err(Error::new(
+            ErrorKind::InvalidData,
+            "a page image does not have its digest: the recording was changed during the replay",
+        )),
+    }
 }
 
-fn copy_images(images: &[&Page], to: &mut [u8]) {
-    for (image, to) in images.iter().zip(to.as_chunks_mut::<PAGE_SIZE>().0) {
+/// Copies images, and returns whether the copies have their digests.
+fn copy_images(images: &[&Page], digests: &[Digest], to: &mut [u8]) -> bool {
+    let mut are_sound = true;
+    for ((image, digest), to) in images.iter().zip(digests).zip(to.as_chunks_mut::<PAGE_SIZE>().0) {
         *to = **image;
+        are_sound &= blake3::hash(to).as_bytes() == digest;
     }
+    are_sound
 }
 
 #[cfg(test)]
@@ -56,11 +73,22 @@ mod tests {
             .collect();
         for count in [0, 1, MIN_SHARE, pages.len()] {
             let images: Vec<&Page> = pages[..count].iter().collect();
-            let file = create_image_file(&images).unwrap();
+            let digests: Vec<Digest> = images.iter().map(|image| *blake3::hash(*image).as_bytes()).collect();
+            let file = create_image_file(&images, &digests).unwrap();
             assert!(
                 *SealedMap::new(file).unwrap() == *pages[..count].as_flattened(),
                 "{count}"
             );
         }
+    }
+
+    #[test]
+    fn images_without_their_digests_are_refused() {
+        let page = [7; PAGE_SIZE];
+        let digest = *blake3::hash(&page).as_bytes();
+        assert!(create_image_file(&[&page], &[digest]).is_ok());
+        let refused = create_image_file(&[&page], &[[0; 32]]).unwrap_err();
+        assert!(refused.to_string().contains("does not have its digest"), "{refused}");
+        assert!(create_image_file(&[&page], &[]).is_err());
     }
 }

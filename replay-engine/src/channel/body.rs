@@ -5,8 +5,7 @@ use nvidia_client::Place;
 use nvidia_client::steps::{EngineKind, PAGE_BYTES, Step, StepSink};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
-use trace_core::recording::{Digest, Page, PageId, PageStore, Recording, StoredContent, ZERO_PAGE, zero_digest};
+use trace_core::recording::{Digest, PageId, PageStore, Recording, SharedPage, StoredContent, ZERO_PAGE, zero_digest};
 use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Bytes up to this length are in the step itself. More become page images, which an agent keeps between replays.
@@ -33,7 +32,7 @@ pub struct ChannelBody {
 #[derive(Debug)]
 enum ImageSource {
     /// It was built for the plan.
-    Built(Arc<Page>),
+    Built(SharedPage),
     /// It is in the recording. All of them are read at the end, on all processors.
     Stored(PageId),
 }
@@ -78,6 +77,12 @@ impl ChannelBody {
         Ok((self.steps.0, digests, images))
     }
 
+    /// Returns the steps so far, encoded.
+    #[must_use]
+    pub fn steps(&self) -> &[u8] {
+        &self.steps.0
+    }
+
     fn add(&mut self, step: &Step<'_>) {
         step.encode(&mut self.steps);
         self.count += 1;
@@ -115,7 +120,7 @@ impl ChannelBody {
             if let Some(to) = page.get_mut(skip..skip + now.len()) {
                 to.copy_from_slice(now);
             }
-            let number = self.number(*blake3::hash(&page).as_bytes(), || ImageSource::Built(Arc::new(page)));
+            let number = self.number(*blake3::hash(&page).as_bytes(), || ImageSource::Built(page.into()));
             pages.push(number.unwrap_or(0).to_le_bytes());
             (rest, skip) = (behind, 0);
         }

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, IoSlice, Write};
 use std::path::Path;
-use std::sync::Arc;
 use trace_core::recording::{Page, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{BusAddr, GpuVa, PAGE_SIZE};
@@ -266,7 +265,7 @@ impl Compiled {
         if !odd.is_empty() {
             return Err(cut);
         }
-        let pages = images.iter().map(|p| (*blake3::hash(p).as_bytes(), Arc::new(*p)));
+        let pages = images.iter().map(|p| (*blake3::hash(p).as_bytes(), (*p).into()));
         Ok(Self {
             plan,
             pages: pages.filter(|(d, _)| *d != zero_digest()).collect(),

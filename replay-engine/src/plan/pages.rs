@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
-use std::sync::Arc;
-use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
+use trace_core::recording::{Digest, Page, SharedPage, ZERO_PAGE, zero_digest};
 
 /// Page images of a plan by digest. They share memory with the recording that they come from.
-pub type PageImages = BTreeMap<Digest, Arc<Page>>;
+pub type PageImages = BTreeMap<Digest, SharedPage>;
 
 /// Page images by digest.
 pub trait PageSource {
@@ -14,8 +13,8 @@ pub trait PageSource {
     fn page(&self, digest: &Digest) -> Option<&Page>;
 
     /// Returns the image for longer than the source. By default it is copied.
-    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
-        self.page(digest).map(|page| Arc::new(*page))
+    fn shared_page(&self, digest: &Digest) -> Option<SharedPage> {
+        self.page(digest).map(|page| (*page).into())
     }
 
     /// Whether each image was compared with its digest when it was added. A verification need not do it again.
@@ -33,10 +32,10 @@ impl PageSource for PageImages {
         self.get(digest).map(|p| &**p).or_else(|| zero(digest))
     }
 
-    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+    fn shared_page(&self, digest: &Digest) -> Option<SharedPage> {
         match self.get(digest) {
-            Some(page) => Some(Arc::clone(page)),
-            None => zero(digest).map(|page| Arc::new(*page)),
+            Some(page) => Some(page.clone()),
+            None => zero(digest).map(|page| (*page).into()),
         }
     }
 }
@@ -51,7 +50,7 @@ impl PageSource for ComputedImages<'_> {
         self.0.page(digest)
     }
 
-    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+    fn shared_page(&self, digest: &Digest) -> Option<SharedPage> {
         self.0.shared_page(digest)
     }
 

@@ -15,7 +15,6 @@ use crate::device::Arena;
 pub(crate) use cpu::CpuMemory;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
 use trace_core::mmu::{for_each_table, root_register, translate};
 use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
@@ -425,12 +424,12 @@ impl<'a> RelocatedMemory<'a> {
         for (frame, (role, content)) in self.content {
             let digest = match content {
                 Content::Stored(page, digest) => {
-                    by_digest.entry(digest).or_insert_with(|| Arc::new(*page));
+                    by_digest.entry(digest).or_insert_with(|| (*page).into());
                     digest
                 }
                 Content::Made(page) => {
                     let digest = *blake3::hash(&*page).as_bytes();
-                    by_digest.entry(digest).or_insert_with(|| Arc::from(page));
+                    by_digest.entry(digest).or_insert_with(|| page.into());
                     digest
                 }
             };

@@ -183,7 +183,6 @@ mod tests {
     use super::*;
     use crate::plan::PageImages;
     use crate::plan::{BodyBuilder, Plan, PlanBody, RegisterPlan};
-    use std::sync::Arc;
     use trace_core::PhysAddr;
     use trace_core::recording::{Digest, EventsBuilder};
 
@@ -210,7 +209,7 @@ mod tests {
             role: FrameRole::Data,
         });
         accesses.body = body.finish().0;
-        let source: PageImages = [(digest, Arc::new(start))].into();
+        let source: PageImages = [(digest, start.into())].into();
         let mut events = EventsBuilder::new();
         for (at, bytes) in [(0x10_1010, 16), (0x10_2000, 8), (0x10_1010, 8)] {
             events.host_write(

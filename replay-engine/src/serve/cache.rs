@@ -6,7 +6,7 @@ use crate::wire::PublicKey;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
-use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
+use trace_core::recording::{Digest, Page, SharedPage, ZERO_PAGE, zero_digest};
 
 /// Each client has its own entries: a client that knows a digest does not get another client's data.
 type Key = (PublicKey, Digest);
@@ -41,7 +41,7 @@ enum Entry {
 pub(crate) struct Cache {
     limit: usize,
     held: usize,
-    pages: HashMap<Key, (Arc<Page>, u64)>,
+    pages: HashMap<Key, (SharedPage, u64)>,
     parts: HashMap<Key, CachedPart>,
     by_age: BTreeMap<u64, Entry>,
     clock: u64,
@@ -70,15 +70,15 @@ impl Cache {
     }
 
     /// Returns the image, and marks it as used.
-    pub fn page(&mut self, client: PublicKey, digest: &Digest) -> Option<Arc<Page>> {
+    pub fn page(&mut self, client: PublicKey, digest: &Digest) -> Option<SharedPage> {
         let key = (client, *digest);
-        let (page, stamp) = self.pages.get(&key).map(|(p, s)| (Arc::clone(p), *s))?;
+        let (page, stamp) = self.pages.get(&key).map(|(p, s)| (p.clone(), *s))?;
         self.put_page(client, *digest, &page, Some(stamp));
         Some(page)
     }
 
     /// Stores an image whose digest was checked.
-    pub fn keep_page(&mut self, client: PublicKey, digest: Digest, page: &Arc<Page>) {
+    pub fn keep_page(&mut self, client: PublicKey, digest: Digest, page: &SharedPage) {
         let before = self.pages.get(&(client, digest)).map(|(_, s)| *s);
         if before.is_none() {
             self.held += PAGE_SIZE;
@@ -87,10 +87,10 @@ impl Cache {
         self.shrink();
     }
 
-    fn put_page(&mut self, client: PublicKey, digest: Digest, page: &Arc<Page>, before: Option<u64>) {
+    fn put_page(&mut self, client: PublicKey, digest: Digest, page: &SharedPage, before: Option<u64>) {
         let key = (client, digest);
         let stamp = self.now(Entry::Page(key), before);
-        self.pages.insert(key, (Arc::clone(page), stamp));
+        self.pages.insert(key, (page.clone(), stamp));
     }
 
     /// Returns a part of a plan, and marks it as used.
@@ -164,7 +164,7 @@ impl Cache {
 
 /// The images of one plan. They stay as long as the plan, even if the cache removes them.
 #[derive(Debug, Default)]
-pub(crate) struct PinnedPages(pub HashMap<Digest, Arc<Page>>);
+pub(crate) struct PinnedPages(pub HashMap<Digest, SharedPage>);
 
 impl PageSource for PinnedPages {
     fn page(&self, digest: &Digest) -> Option<&Page> {
@@ -174,10 +174,10 @@ impl PageSource for PinnedPages {
         }
     }
 
-    fn shared_page(&self, digest: &Digest) -> Option<Arc<Page>> {
+    fn shared_page(&self, digest: &Digest) -> Option<SharedPage> {
         match self.0.get(digest) {
-            Some(page) => Some(Arc::clone(page)),
-            None => (*digest == zero_digest()).then(|| Arc::new(ZERO_PAGE)),
+            Some(page) => Some(page.clone()),
+            None => (*digest == zero_digest()).then(|| ZERO_PAGE.into()),
         }
     }
 
@@ -194,8 +194,8 @@ mod tests {
     const A: PublicKey = PublicKey([1; 32]);
     const B: PublicKey = PublicKey([2; 32]);
 
-    fn page(v: u8) -> (Digest, Arc<Page>) {
-        (*blake3::hash(&[v; PAGE_SIZE]).as_bytes(), Arc::new([v; PAGE_SIZE]))
+    fn page(v: u8) -> (Digest, SharedPage) {
+        (*blake3::hash(&[v; PAGE_SIZE]).as_bytes(), [v; PAGE_SIZE].into())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use trace_core::encode::MAX_RECORD;
 use trace_core::progress::Progress;
-use trace_core::recording::{Digest, Page};
+use trace_core::recording::{Digest, SharedPage};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Maximum size of a plan's body, bytes.
@@ -290,9 +290,9 @@ impl Session {
 
     /// Returns the page images with these digests: from the cache, or from the client as bulk. The outer `None`: the
     /// client withdrew the offer. The inner `None`: an image had a wrong digest.
-    fn images(&mut self, digests: &[Digest]) -> Result<Option<Option<Vec<Arc<Page>>>>, SessionEnd> {
+    fn images(&mut self, digests: &[Digest]) -> Result<Option<Option<Vec<SharedPage>>>, SessionEnd> {
         let client = self.client;
-        let mut have: Vec<Option<Arc<Page>>> = {
+        let mut have: Vec<Option<SharedPage>> = {
             let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
             digests.iter().map(|d| cache.page(client, d)).collect()
         };
@@ -320,7 +320,7 @@ impl Session {
                 // After a bad image the rest is read from the connection and discarded.
                 sound = sound && blake3::hash(image).as_bytes() == digest;
                 if sound {
-                    let image = Arc::new(*image);
+                    let image = SharedPage::from(*image);
                     let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
                     cache.keep_page(client, *digest, &image);
                     fresh.insert(*digest, image);

@@ -182,7 +182,10 @@ fn missing_or_corrupt_plan_page_is_refused() {
     let e = lease.replay(&lacks, 1, &Progress::new(), true).unwrap_err();
     assert!(matches!(e, ClientError::PageMissing { .. }), "{e}");
     let mut corrupt = plan(1, &images(300));
-    Arc::make_mut(corrupt.pages.values_mut().next().unwrap())[0] ^= 1;
+    let image = corrupt.pages.values_mut().next().unwrap();
+    let mut changed = **image;
+    changed[0] ^= 1;
+    *image = changed.into();
     let e = lease.replay(&corrupt, 1, &Progress::new(), true).unwrap_err();
     assert!(matches!(&e, ClientError::Refused(why) if why.contains("digest")), "{e}");
     assert_eq!(

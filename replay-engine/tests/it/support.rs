@@ -222,7 +222,7 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
     };
     Compiled {
         plan,
-        pages: images.iter().map(|p| (digest(p), Arc::new(*p))).collect(),
+        pages: images.iter().map(|p| (digest(p), (*p).into())).collect(),
     }
 }
 

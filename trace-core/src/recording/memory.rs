@@ -5,6 +5,7 @@ use super::damage::{Damage, DamagedBlock};
 use super::page_runs::{FrameRole, PageId, PageRun, RunsBuilder, overlay};
 use super::section_check::{BLOCK_BYTES, SharedBytes};
 use super::section_kind::SectionKind;
+use super::shared_page::SharedPage;
 use crate::progress::{Cancelled, Progress};
 use crate::{PAGE_SIZE, PhysAddr};
 use rayon::prelude::{
@@ -59,7 +60,7 @@ pub struct ImageRun {
 }
 
 enum PageData {
-    Owned(Vec<Arc<Page>>),
+    Owned(Vec<SharedPage>),
     /// Runs with the index of their first page, by that index.
     Mapped {
         bytes: Arc<dyn SharedBytes>,
@@ -180,19 +181,27 @@ impl PageStore {
         }
     }
 
-    /// Returns the image of a page for longer than the store, like [`Self::page`]. An image of a file is copied.
+    /// Returns the image of a page for longer than the store, like [`Self::page`].
     #[must_use]
-    pub fn shared_page(&self, id: PageId) -> Option<Arc<Page>> {
-        match (&self.inner.data, (id.0 as usize).checked_sub(1)) {
-            (PageData::Owned(pages), Some(at)) => pages.get(at).map(Arc::clone),
-            _ => self.page(id).map(|page| Arc::new(*page)),
+    pub fn shared_page(&self, id: PageId) -> Option<SharedPage> {
+        let Some(at) = (id.0 as usize).checked_sub(1) else {
+            return Some(ZERO_PAGE.into());
+        };
+        match &self.inner.data {
+            PageData::Owned(pages) => pages.get(at).cloned(),
+            PageData::Mapped { bytes, check, .. } => {
+                let image = match check {
+                    None => self.inner.image(at),
+                    Some(check) => self.inner.checked_at(at, check),
+                };
+                SharedPage::in_bytes(bytes, usize::try_from(image?.0).ok()?)
+            }
         }
     }
 
-    /// Returns images for longer than the store, like [`Self::shared_page`]. All processors verify them; this thread copies
-    /// them. Other threads of the C library's allocator would ask the kernel for each copy.
+    /// Returns images for longer than the store, like [`Self::shared_page`]. All processors verify them.
     #[must_use]
-    pub fn shared_pages(&self, ids: &[PageId]) -> Vec<Option<Arc<Page>>> {
+    pub fn shared_pages(&self, ids: &[PageId]) -> Vec<Option<SharedPage>> {
         let verified = ids.par_iter().with_min_len(IMAGES_PER_TASK);
         verified.for_each(|id| _ = self.page(*id));
         ids.iter().map(|id| self.shared_page(*id)).collect()
@@ -281,17 +290,22 @@ impl Pages {
 
     /// Returns an image of a file, if it matches its digest.
     fn checked(&self, at: usize, check: &ImageCheck) -> Option<&Page> {
+        self.checked_at(at, check).map(|(_, image)| image)
+    }
+
+    /// Returns an image of a file, like [`Self::checked`], and its first byte.
+    fn checked_at(&self, at: usize, check: &ImageCheck) -> Option<(u64, &Page)> {
         let (byte, image) = self.image(at)?;
         let state = self.state(at, check)?;
         // No other memory depends on the state, and all threads compute the same value.
         match state.load(Ordering::Relaxed) {
-            1 => return Some(image),
+            1 => return Some((byte, image)),
             2 => return None,
             _ => {}
         }
         if self.digests.get(at) == Some(*blake3::hash(image).as_bytes()) {
             state.store(1, Ordering::Relaxed);
-            return Some(image);
+            return Some((byte, image));
         }
         state.store(2, Ordering::Relaxed);
         let PageData::Mapped { runs, .. } = &self.data else {
@@ -426,7 +440,7 @@ impl<'a> MemoryView<'a> {
 #[derive(Default)]
 pub struct MemoryBuilder {
     pub(crate) digests: Vec<Digest>,
-    pub(crate) pages: Vec<Arc<Page>>,
+    pub(crate) pages: Vec<SharedPage>,
     by_digest: HashMap<Digest, PageId>,
     pub(crate) snapshots: Vec<Snapshot>,
 }
@@ -465,11 +479,11 @@ impl MemoryBuilder {
         if *page == ZERO_PAGE {
             return PageId::ZERO;
         }
-        self.add_shared_page(*blake3::hash(page).as_bytes(), || Arc::new(*page))
+        self.add_shared_page(*blake3::hash(page).as_bytes(), || (*page).into())
     }
 
     /// Stores an image once, and returns its id. The caller has compared it with its digest.
-    pub fn add_shared_page(&mut self, digest: Digest, page: impl FnOnce() -> Arc<Page>) -> PageId {
+    pub fn add_shared_page(&mut self, digest: Digest, page: impl FnOnce() -> SharedPage) -> PageId {
         if digest == zero_digest() {
             return PageId::ZERO;
         }

@@ -83,10 +83,10 @@ pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) ->
         .iter_mut()
         .find(|p| p.frame == frame)
         .unwrap();
-    let mut page = c.pages[&entry.digest].clone();
-    change(std::sync::Arc::make_mut(&mut page));
-    entry.digest = *blake3::hash(&*page).as_bytes();
-    c.pages.insert(entry.digest, page);
+    let mut page = *c.pages[&entry.digest];
+    change(&mut page);
+    entry.digest = *blake3::hash(&page).as_bytes();
+    c.pages.insert(entry.digest, page.into());
     c
 }
 

@@ -7,7 +7,6 @@ use crate::plan::{CompileError, PageImages, PlanPage};
 use replay_core::Action;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
 use trace_core::recording::{Digest, DmaMapRow, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{BusAddr, PAGE_SIZE, Recording};
@@ -203,7 +202,7 @@ impl<'a> Dma<'a> {
         self.images.push(digest);
         self.by_image.insert(digest, number);
         if digest != zero_digest() {
-            self.by_digest.entry(digest).or_insert_with(|| Arc::new(*page));
+            self.by_digest.entry(digest).or_insert_with(|| (*page).into());
         }
         Ok(number)
     }
@@ -221,7 +220,7 @@ impl<'a> Dma<'a> {
                 };
                 let store = &self.recording.memory.pages;
                 if let (Some(page), Some(digest)) = (store.page(id), store.digest(id)) {
-                    self.by_digest.entry(digest).or_insert_with(|| Arc::new(*page));
+                    self.by_digest.entry(digest).or_insert_with(|| (*page).into());
                     pages.push(PlanPage {
                         frame: self.first_frame.saturating_add(to / PAGE + n),
                         digest,

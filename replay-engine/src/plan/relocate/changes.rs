@@ -3,7 +3,6 @@
 use super::{Content, Edit, Patch, RelocatedMemory};
 use crate::plan::{CompileError, PlanPages};
 use std::ops::Range;
-use std::sync::Arc;
 use trace_core::recording::{Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
@@ -151,7 +150,7 @@ impl RelocatedMemory<'_> {
         let number = u32::try_from(self.images.len()).map_err(|_| CompileError::TooManyImages)?;
         self.images.push(digest);
         self.image_numbers.insert(digest, number);
-        self.image_pages.insert(digest, Arc::new(*page));
+        self.image_pages.insert(digest, (*page).into());
         Ok(number)
     }
 }

@@ -5,7 +5,6 @@ use crate::plan::{PageImages, PageSource, Plan, PlanBuffer, ReadClasses, Rewrite
 use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 
@@ -133,7 +132,7 @@ impl Contents {
         let all = self
             .by_name
             .into_values()
-            .map(|p| (*blake3::hash(&*p).as_bytes(), Arc::from(p)));
+            .map(|p| (*blake3::hash(&*p).as_bytes(), p.into()));
         all.filter(|(d, _)| *d != zero_digest()).collect()
     }
 }

@@ -65,12 +65,12 @@ fn put(plan: &mut Compiled, at: u64, bytes: &[u8]) {
             .pages
             .iter()
             .position(|p| p.frame == frame);
-        let mut page = existing.map_or(Arc::new(ZERO_PAGE), |i| {
+        let mut page = existing.map_or(ZERO_PAGE, |i| {
             let old = plan.plan.accesses_mut().unwrap().pages.remove(i);
-            plan.pages.remove(&old.digest).unwrap()
+            *plan.pages.remove(&old.digest).unwrap()
         });
-        Arc::make_mut(&mut page)[(at % PAGE_SIZE as u64) as usize] = *byte;
-        let digest = *blake3::hash(&*page).as_bytes();
+        page[(at % PAGE_SIZE as u64) as usize] = *byte;
+        let digest = *blake3::hash(&page).as_bytes();
         let insert_at = plan.plan.accesses().unwrap().pages.partition_point(|p| p.frame < frame);
         let role = FrameRole::Data;
         plan.plan
@@ -78,7 +78,7 @@ fn put(plan: &mut Compiled, at: u64, bytes: &[u8]) {
             .unwrap()
             .pages
             .insert(insert_at, PlanPage { frame, digest, role });
-        plan.pages.insert(digest, page);
+        plan.pages.insert(digest, page.into());
     }
 }
 

@@ -11,7 +11,10 @@ fn rule_2_pages() {
     missing.pages.remove(&digest);
     assert!(matches!(reason(&missing, 2), Reason::PageMissing { .. }));
     let mut damaged = first(&whole);
-    std::sync::Arc::make_mut(damaged.pages.get_mut(&digest).unwrap())[17] ^= 1;
+    let image = damaged.pages.get_mut(&digest).unwrap();
+    let mut changed = **image;
+    changed[17] ^= 1;
+    *image = changed.into();
     assert!(matches!(reason(&damaged, 2), Reason::PageDamaged { .. }));
     let mut outside = first(&whole);
     let accesses = outside.plan.accesses_mut().unwrap();
