@@ -89,8 +89,11 @@ pub trait ChannelTarget: Target {
     ) -> Outcome;
 }
 
-/// Preparations for a replay whose plan is being verified.
-pub trait ReplayPreparation: Send + Sync {
+/// Preparations for a replay whose plan is being compiled or verified.
+pub trait ReplayPreparation: fmt::Debug + Send + Sync {
+    /// Starts to map the memory, unless it was already started. Errors are reported by the replay, which repeats what is missing.
+    fn map_memory(&self, memory: VerifiedMemory<'_>);
+
     /// Prepares what takes long: starts to map the memory, and reads the page images. Errors are reported by the replay, which
     /// repeats what is missing.
     fn prepare(&self, plan: PlannedSubmissions<'_>, memory: VerifiedMemory<'_>, pages: &dyn PageSource);

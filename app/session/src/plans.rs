@@ -4,12 +4,15 @@
 use replay_cuda::ApiOptions;
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{self, ApplyError, CompileError, CompileOptions, Compiled, Edits};
+use replay_engine::target::ReplayPreparation;
 use replay_engine::verify::{Refusal, Verified, Work, verify_compiled};
 use replay_nvidia::ChannelOptions;
+use std::sync::Arc;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 
-/// Compiles a recording and its edits into a plan for `device`, with the options for its kind.
+/// Compiles a recording and its edits into a plan for `device`, with the options for its kind. `preparation` starts what takes
+/// long on the device meanwhile; without it, the device is not touched.
 ///
 /// # Errors
 /// If the recording cannot be replayed on the device.
@@ -19,6 +22,7 @@ pub fn compile(
     device: &DeviceInfo,
     options: &CompileOptions,
     api_options: &ApiOptions,
+    preparation: Option<Arc<dyn ReplayPreparation>>,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
     if device.takes_submissions() {
@@ -26,6 +30,7 @@ pub fn compile(
             outputs: options.outputs.clone(),
             budgets: options.budgets,
             rebuild: api_options.rebuild,
+            preparation,
         };
         return replay_nvidia::compile(recording, edits, device, &options, progress);
     }

@@ -6,6 +6,7 @@ use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::targets::{self, Factories, ReplayTarget, TargetName};
 use replay_engine::client::{Client, ClientError, Endpoint, Lease};
 use replay_engine::device::{Containment, DeviceInfo, RegisterFactory};
+use replay_engine::target::ReplayPreparation;
 use replay_engine::wire::KeyStore;
 use replay_nvidia::{ChannelWorkers, NvidiaTargets};
 use std::path::PathBuf;
@@ -148,6 +149,13 @@ impl Targets {
     /// Starts slow initialization now, because a replay on this target will be requested soon.
     pub fn start_early(&self, name: &str) {
         self.factories.prestart_worker(name);
+    }
+
+    /// Returns what prepares a replay on a target while its plan is compiled, or `None` if the target has nothing of the
+    /// kind.
+    #[must_use]
+    pub fn preparation(&self, name: &str) -> Option<Arc<dyn ReplayPreparation>> {
+        self.factories.preparation(name)
     }
 
     /// Returns the device information of a target, without leasing it.

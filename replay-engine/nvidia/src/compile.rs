@@ -23,8 +23,12 @@ pub fn compile(
         return Err(CompileError::Damaged { block: Box::new(block) });
     }
     let has_submissions = recording.driver_trace().is_some() && !recording.events.ring_entries.is_empty();
-    match recording.api().is_some() && (options.rebuild || !has_submissions) {
+    let compiled = match recording.api().is_some() && (options.rebuild || !has_submissions) {
         true => rebuild::compile(recording, edits, target, options, progress),
         false => verbatim::compile(recording, edits, target, options, progress),
+    };
+    if let (Err(_), Some(preparation)) = (&compiled, &options.preparation) {
+        preparation.discard();
     }
+    compiled
 }

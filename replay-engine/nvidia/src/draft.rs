@@ -1,12 +1,15 @@
 //! A channel plan while it is made: steps, memory, outputs and rewrites, whatever compiler makes them.
 
 use nvidia_client::{Control, MAX_SCHEDULER_PAGES};
-use replay_engine::channel::{ChannelBody, MemoryRanges, SMALL_PAGE};
+use replay_engine::channel::{ChannelBody, MemoryRanges, SMALL_PAGE, check_memory};
+use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{
-    Budgets, ChannelPlan, CompileError, Compiled, Plan, PlanBody, PlanBuffer, PlannedLaunch, Rewrite, RewriteKind,
-    plan_title,
+    Budgets, ChannelPlan, CompileError, Compiled, PageImages, Plan, PlanBody, PlanBuffer, PlannedLaunch, Rewrite,
+    RewriteKind, plan_title,
 };
-use replay_engine::verify::MAX_OUTPUTS;
+use replay_engine::target::ReplayPreparation;
+use replay_engine::verify::{MAX_OUTPUTS, MAX_STEPS, Work};
+use trace_core::progress::Progress;
 use trace_core::recording::{ElementType, Recording};
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -56,6 +59,37 @@ impl Draft {
                 "the page of the compute scheduler at {va} is not mapped: launches that kernels start may not run"
             );
             self.note_left_out(None, why);
+        }
+    }
+
+    /// Starts to map the memory, which all steps so far map, if it keeps the rules.
+    pub fn map_early(
+        &self,
+        preparation: &dyn ReplayPreparation,
+        target: &DeviceInfo,
+        budgets: Budgets,
+        progress: &Progress,
+    ) {
+        let Some(control) = self.ranges.find_control(&[]) else {
+            return;
+        };
+        let plan = Plan {
+            budgets: Budgets {
+                pages: self.ranges.bytes() / PAGE_SIZE as u64,
+                ..budgets
+            },
+            ..Plan::new(PlanBody::Channel(ChannelPlan {
+                compute_class: self.compute_class,
+                control: GpuVa::new(control.va),
+                body: self.body.steps().to_vec().into(),
+                ..ChannelPlan::default()
+            }))
+        };
+        let work = Work::new(MAX_STEPS, progress);
+        if let Some(planned) = plan.planned_submissions()
+            && let Ok(memory) = check_memory(planned, &PageImages::new(), target, &work)
+        {
+            preparation.map_memory(memory);
         }
     }
 

@@ -1,11 +1,11 @@
 //! The GPUs of this machine as targets of a client, `nvidia:N`.
 
 use crate::driver::{DriverState, check_driver, list_gpus};
-use crate::target::NvidiaReplayDevice;
+use crate::target::{NvidiaPreparation, NvidiaReplayDevice};
 use crate::worker_process::ChannelWorkers;
 use replay_engine::client::targets::LocalChannelTargets;
 use replay_engine::device::{DeviceInfo, ReplayDeviceError, Target as _};
-use replay_engine::target::{ChannelFactory, ChannelTarget};
+use replay_engine::target::{ChannelFactory, ChannelTarget, ReplayPreparation};
 use std::sync::Arc;
 
 /// The GPUs of this machine.
@@ -72,6 +72,13 @@ impl LocalChannelTargets for NvidiaTargets {
         if self.elsewhere || matches!(check_driver(), DriverState::Supported { .. }) {
             self.workers.prestart(number);
         }
+    }
+
+    fn preparation(&self, number: u32) -> Arc<dyn ReplayPreparation> {
+        Arc::new(NvidiaPreparation {
+            number,
+            workers: Arc::clone(&self.workers),
+        })
     }
 
     fn missing(&self) -> Option<String> {

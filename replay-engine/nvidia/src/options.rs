@@ -2,6 +2,8 @@
 
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{Budgets, CompileError};
+use replay_engine::target::ReplayPreparation;
+use std::sync::Arc;
 
 /// The options of the compilers.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +14,8 @@ pub struct ChannelOptions {
     pub budgets: Budgets,
     /// Build the launches of an API trace anew, even if the recording holds what its driver submitted.
     pub rebuild: bool,
+    /// Starts to map the memory of the plan as soon as it is known; `None` if the target must not be touched.
+    pub preparation: Option<Arc<dyn ReplayPreparation>>,
 }
 
 /// Returns the error of a recording that cannot be replayed on channels.

@@ -93,7 +93,7 @@ impl NvidiaReplayDevice {
             },
             body: &planned.channel.body,
             images: &plan.images,
-            create_images: &|| create_image_file(&images),
+            create_images: &|| create_image_file(&images, &plan.images),
             limit: Duration::from_nanos(plan.budgets.time_ns),
         };
         let mut outcome = self.failed_outcome();
@@ -179,18 +179,24 @@ fn outputs(plan: &Plan, folder: &Path) -> Result<Vec<OutputBuffer>, String> {
 }
 
 /// Preparations for a replay on a GPU: its worker maps memory, and this process reads the page images.
-struct NvidiaPreparation {
-    number: u32,
-    workers: Arc<ChannelWorkers>,
+#[derive(Debug)]
+pub(crate) struct NvidiaPreparation {
+    pub number: u32,
+    pub workers: Arc<ChannelWorkers>,
 }
 
 impl ReplayPreparation for NvidiaPreparation {
-    fn prepare(&self, plan: PlannedSubmissions<'_>, memory: VerifiedMemory<'_>, pages: &dyn PageSource) {
+    fn map_memory(&self, memory: VerifiedMemory<'_>) {
         self.workers
             .map_early(self.number, memory.control().get(), memory.steps());
+    }
+
+    fn prepare(&self, plan: PlannedSubmissions<'_>, memory: VerifiedMemory<'_>, pages: &dyn PageSource) {
+        self.map_memory(memory);
         if let Ok(images) = plan.envelope.change_images(pages) {
-            let create = || create_image_file(&images);
-            self.workers.read_images_early(&plan.envelope.images, create);
+            let digests = &plan.envelope.images;
+            let create = || create_image_file(&images, digests);
+            self.workers.read_images_early(digests, create);
         }
     }
 

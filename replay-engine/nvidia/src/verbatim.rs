@@ -65,6 +65,9 @@ pub(crate) fn compile(
     let transfers = Transfers::new(recording, edits)?;
     let mut draft = Draft::new(compute_class, ranges, &options.outputs);
     draft.map_scheduler_pages(&scheduler_pages);
+    if let Some(preparation) = &options.preparation {
+        draft.map_early(&**preparation, target, options.budgets, progress);
+    }
     let mut compiler = Compiler {
         recording,
         trace: &trace,

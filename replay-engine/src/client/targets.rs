@@ -6,7 +6,7 @@ use super::session::{Client, Endpoint};
 use crate::device::qemu::{self, QemuReplayDevice};
 use crate::device::{DeviceInfo, RegisterFactory, ReplayDeviceError};
 use crate::serve::{Options, Server};
-use crate::target::{ApiFactory, ApiSupport, ChannelFactory, Factory};
+use crate::target::{ApiFactory, ApiSupport, ChannelFactory, Factory, ReplayPreparation};
 use crate::wire::{KeyStore, Peer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,6 +58,14 @@ pub trait LocalChannelTargets: fmt::Debug + Send + Sync {
 
     /// Starts the slow preparations for a replay that will soon be requested.
     fn prestart(&self, number: u32);
+
+    /// Returns what prepares a replay on the GPU of this number while its plan is compiled.
+    fn preparation(&self, number: u32) -> Arc<dyn ReplayPreparation>;
+}
+
+/// Returns the number in the name of a target of this machine with this prefix.
+fn parse_number(target: &str, prefix: &str) -> Option<u32> {
+    target.strip_prefix(prefix)?.parse().ok()
 }
 
 /// The simulators that this program provides, by the part of their name after `software:`. Clones share the servers, so
@@ -170,13 +178,20 @@ impl Factories {
     /// Starts the slow preparations for a replay on this target that will soon be requested. Does nothing for targets
     /// that need no preparation and for targets of agents.
     pub fn prestart_worker(&self, target: &str) {
-        let number = |prefix: &str| target.strip_prefix(prefix).and_then(|n| n.parse().ok());
-        if let (Some(targets), Some(number)) = (&self.cuda, number("cuda:")) {
+        if let (Some(targets), Some(number)) = (&self.cuda, parse_number(target, "cuda:")) {
             targets.prestart(number);
         }
-        if let (Some(targets), Some(number)) = (&self.nvidia, number("nvidia:")) {
+        if let (Some(targets), Some(number)) = (&self.nvidia, parse_number(target, "nvidia:")) {
             targets.prestart(number);
         }
+    }
+
+    /// Returns what prepares a replay on this target while its plan is compiled, or `None` if the target has nothing of
+    /// the kind.
+    #[must_use]
+    pub fn preparation(&self, target: &str) -> Option<Arc<dyn ReplayPreparation>> {
+        let number = parse_number(target, "nvidia:")?;
+        Some(self.nvidia.as_ref()?.preparation(number))
     }
 
     /// Returns the names of the simulators, `software:…`, in the order in which they were added.

@@ -76,6 +76,8 @@ pub struct ReplayRequest {
     pub keeps_lost_runs: bool,
     /// Whether only the agent checks the plan.
     pub bypass_check: bool,
+    /// Whether the target may prepare for the replay while its plan is compiled: the replay follows.
+    pub prepares_target: bool,
 }
 
 /// The expected content of an output at the end.
@@ -190,7 +192,7 @@ fn elapsed_ns(start: Instant) -> u64 {
 }
 
 impl ReplayRequest {
-    /// Compiles a recording for a device. Sends nothing to the device.
+    /// Compiles a recording for a device. Sends nothing to the device, unless [`Self::prepares_target`].
     ///
     /// # Errors
     /// If the recording was made on another device or cannot be compiled, or an expected output does not fit.
@@ -223,7 +225,16 @@ impl ReplayRequest {
             expect_screen: screen.map(|s| s.picture.clone()),
             screen_source: screen.map_or_else(String::new, |s| s.source.clone()),
         };
-        let compiled = plans::compile(recording, &self.edits, device, &options, &api_options, progress)?;
+        let preparation = targets.preparation(&self.target).filter(|_| self.prepares_target);
+        let compiled = plans::compile(
+            recording,
+            &self.edits,
+            device,
+            &options,
+            &api_options,
+            preparation,
+            progress,
+        )?;
         self.finish_plan(compiled, device, start)
     }
 

@@ -122,13 +122,23 @@ impl ReplayTask {
     pub fn run(mut self, progress: &Progress) -> Result<ReplayResult, ReplayError> {
         let mut lease = self.lease()?;
         let device = lease.info().clone();
-        let mut planned = self.plan(&device, progress)?;
+        self.request.prepares_target = self.unconfirmed(&device).is_none();
+        let planned = self.plan(&device, progress);
+        let mut planned = planned.inspect_err(|_| self.discard_preparations())?;
         let end = match self.unconfirmed(&device) {
             // The plan and the device information stay, so that the question can show both.
             Some(text) => Err(ReplayError::new(ReplayErrorKind::Unconfirmed, text)),
             None => self.run_plan(&mut lease, &mut planned.prepared, progress),
         };
+        let end = end.inspect_err(|_| self.discard_preparations());
         Ok(ReplayResult { planned, end })
+    }
+
+    /// Takes back what the target prepared: no replay follows.
+    fn discard_preparations(&self) {
+        if let Some(preparation) = self.targets.preparation(&self.request.target) {
+            preparation.discard();
+        }
     }
 
     fn plan(&mut self, device: &DeviceInfo, progress: &Progress) -> Result<PlannedReplay, ReplayError> {

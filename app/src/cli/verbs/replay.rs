@@ -127,6 +127,7 @@ impl Arguments {
             learn: self.learn.as_ref().map(|_| self.look_at.clone()),
             keeps_lost_runs: true,
             bypass_check: self.bypass_check,
+            prepares_target: true,
             ..ReplayRequest::default()
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of rewritten methods and of windows.
 
 mod outputs;
+mod preparation;
 
 use super::*;
 use replay_engine::channel::initial_bindings;

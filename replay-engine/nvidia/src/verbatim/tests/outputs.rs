@@ -1,11 +1,9 @@
 //! Tests of outputs that a driver trace without calls has.
 
-use crate::{ChannelOptions, ChannelWorkers, NvidiaReplayDevice, compile};
+use crate::{ChannelOptions, NvidiaReplayDevice, compile};
 use nvidia_client::steps::{Step, Steps};
-use replay_engine::device::Target as _;
+use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{Edits, Plan, RewriteKind};
-use std::process::Command;
-use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     CallRow, Clock, DriverTraceMetadata, EventsBuilder, Identity, MemoryBuilder, Metadata, ObjectKind, ObjectRow, Page,
@@ -17,8 +15,8 @@ const CLIENT: u32 = 1;
 const SPACE: u32 = 2;
 const CHANNEL: u32 = 3;
 const PUSH_BUFFERS: u64 = 0x2_0080_0000;
-const VIDEO: u64 = 0x2_0100_0000;
-const SYSTEM: u64 = 0x2_0200_0000;
+pub(super) const VIDEO: u64 = 0x2_0100_0000;
+pub(super) const SYSTEM: u64 = 0x2_0200_0000;
 const BYTES: u64 = 1 << 20;
 
 /// Returns the header of consecutive methods of the copy engine, with their values.
@@ -29,7 +27,7 @@ fn methods(method: u32, values: &[u32]) -> Vec<u32> {
 }
 
 /// Returns the words of a copy of one line.
-fn copy(from: u64, to: u64, bytes: u64) -> Vec<u32> {
+pub(super) fn copy(from: u64, to: u64, bytes: u64) -> Vec<u32> {
     let mut words = methods(0x400, &[(from >> 32) as u32, from as u32, (to >> 32) as u32, to as u32]);
     words.extend(methods(0x418, &[bytes as u32, 1]));
     words.extend(methods(0x300, &[0x182]));
@@ -37,7 +35,7 @@ fn copy(from: u64, to: u64, bytes: u64) -> Vec<u32> {
 }
 
 /// Returns a driver trace with these submissions.
-fn record(submissions: &[Vec<u32>]) -> Recording {
+pub(super) fn record(submissions: &[Vec<u32>]) -> Recording {
     record_with_page(submissions, None)
 }
 
@@ -116,11 +114,14 @@ fn record_with_page(submissions: &[Vec<u32>], page: Option<u64>) -> Recording {
     }
 }
 
+/// Returns the description of a GPU.
+pub(super) fn device() -> DeviceInfo {
+    NvidiaReplayDevice::describe(0, "NVIDIA H100")
+}
+
 fn plan(recording: &Recording) -> Plan {
-    let workers = Arc::new(ChannelWorkers::new(|| Command::new("false")));
-    let target = NvidiaReplayDevice::new(0, "NVIDIA H100", workers).info();
     let options = ChannelOptions::default();
-    let compiled = compile(recording, &Edits::default(), &target, &options, &Progress::new());
+    let compiled = compile(recording, &Edits::default(), &device(), &options, &Progress::new());
     compiled.unwrap().plan
 }
 
