@@ -4,9 +4,17 @@ use crate::protocol::{Answer, ProtocolError};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Maximum number of bytes of outputs that wait. The device waits only above it.
 const MAX_WAITING_BYTES: usize = 512 << 20;
+/// Number of waiting answers that wakes the writer. To wake it for each would cost more than all else that the device's
+/// thread does for a result.
+const WAKING_ANSWERS: usize = 1024;
+/// Interval at which the writer looks for fewer answers.
+const TICK: Duration = Duration::from_millis(5);
+/// Bytes that the writer writes before it makes room for more.
+const RELEASED_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 struct State {
@@ -30,7 +38,15 @@ impl AnswerQueue {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        let waited = self.changed.wait_timeout(state, TICK);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Makes room for more answers after `bytes` bytes were written.
+    fn release(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.bytes = state.bytes.saturating_sub(bytes);
+        self.changed.notify_all();
     }
 
     /// Adds an answer. Waits while the outputs of waiting answers exceed their maximum.
@@ -47,7 +63,9 @@ impl AnswerQueue {
         }
         state.bytes = state.bytes.saturating_add(answer.content_bytes());
         state.answers.push_back(answer);
-        self.changed.notify_all();
+        if state.answers.len().is_multiple_of(WAKING_ANSWERS) {
+            self.changed.notify_all();
+        }
         Ok(())
     }
 
@@ -73,15 +91,18 @@ impl AnswerQueue {
             let answers = std::mem::take(&mut state.answers);
             drop(state);
             let mut result = Ok(());
+            let mut written = 0;
             for answer in answers {
                 result = answer.write(to);
-                let mut state = self.lock();
-                state.bytes = state.bytes.saturating_sub(answer.content_bytes());
-                self.changed.notify_all();
                 if result.is_err() {
                     break;
                 }
+                written += answer.content_bytes();
+                if written >= RELEASED_BYTES {
+                    self.release(std::mem::take(&mut written));
+                }
             }
+            self.release(written);
             let result = result.and_then(|()| Ok(to.flush()?));
             if result.is_err() {
                 let mut state = self.lock();
