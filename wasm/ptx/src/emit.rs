@@ -1,6 +1,7 @@
 //! Emission of PTX text: the program's functions, shared helpers, and the entry.
 
 mod body;
+mod branches;
 pub(crate) mod bulk;
 mod calls;
 mod context;

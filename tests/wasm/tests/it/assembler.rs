@@ -70,7 +70,8 @@ impl Assembler {
             .take(2)
             .filter_map(|number| Some(format!("{number}: {}", text.lines().nth(number.checked_sub(1)?)?)))
             .collect();
-        Err(format!("{head}\n{}", context.join("\n")))
+        // Without a message the assembler has crashed.
+        Err(format!("{}: {head}\n{}", output.status, context.join("\n")))
     }
 }
 

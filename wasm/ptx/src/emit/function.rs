@@ -1,6 +1,7 @@
 //! Emission of one function: prologue, instructions, epilogue.
 
 use super::body::Body;
+use super::branches::remove_empty_branches;
 use super::context::{Context, Shared, check_text};
 use super::frame::Frame;
 use super::region::{Region, is_straight};
@@ -383,8 +384,8 @@ impl<'a> FunctionEmitter<'a> {
         self.finish(&signature);
         check_text(self.context.options, self.out.len() + self.tail.len())?;
         let mut text = self.header(&signature);
-        text.push_str(&self.out);
-        text.push_str(&self.tail);
+        self.out.push_str(&self.tail);
+        text.push_str(&remove_empty_branches(&self.out));
         text.push_str("}\n");
         Ok(text)
     }
