@@ -3,6 +3,7 @@
 pub mod actions;
 pub mod code_listing;
 pub mod copy_menu;
+pub mod copy_state;
 pub mod locations;
 pub mod memory_trace_buttons;
 pub mod severity;
