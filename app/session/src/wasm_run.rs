@@ -6,7 +6,7 @@ mod run_copies;
 mod stream_rows;
 
 pub use call_details::{CallDetails, MovedBytes, describe_arguments, describe_result, function_name};
-pub use replay_commands::{ReplayCommand, replay_commands};
+pub use replay_commands::{ReplayCommand, diff_command, replay_commands};
 pub use run_copies::{CopyState, RunCopies, call_count, describe_end};
 pub use stream_rows::{StreamForm, StreamRows};
 

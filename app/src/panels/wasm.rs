@@ -25,7 +25,7 @@ const WIDE: f32 = 1080.0;
 /// Width below which they are above each other, points.
 const NARROW: f32 = 640.0;
 /// Minimum and maximum width of the copies, points.
-const COPIES: (f32, f32) = (336.0, 420.0);
+const COPIES: (f32, f32) = (348.0, 420.0);
 /// Width of the details in a wide panel, points.
 const DETAILS: f32 = 330.0;
 

@@ -1,4 +1,4 @@
-//! The commands that replay a recorded WebAssembly run: the window has no target for it.
+//! The commands that replay and compare a recorded WebAssembly run: the window does neither.
 
 use crate::replay::State;
 use std::path::Path;
@@ -42,6 +42,12 @@ pub fn replay_commands(replay: &State, recording: &Path) -> Vec<ReplayCommand> {
     here.into_iter().chain(agents).map(command).collect()
 }
 
+/// Returns the command that compares a run with another recorded one.
+#[must_use]
+pub fn diff_command(recording: &Path) -> String {
+    format!("kinescope diff {} OTHER.kine", quote(&recording.display().to_string()))
+}
+
 /// Quotes a file name for a shell if it needs quotes.
 fn quote(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@".contains(c);
@@ -69,5 +75,6 @@ mod tests {
         let targets: Vec<&str> = commands.iter().map(|c| c.target.as_str()).collect();
         assert_eq!(targets, ["cpu", "cuda:0", "interpreter"]);
         assert_eq!(commands[0].command, "kinescope replay a.kine --on cpu");
+        assert_eq!(diff_command(Path::new("a.kine")), "kinescope diff a.kine OTHER.kine");
     }
 }

@@ -57,6 +57,8 @@ pub struct RunCopies {
     /// Number of copies in each state, in the order of [`CopyState::ALL`].
     counts: [u64; CopyState::ALL.len()],
     max_calls: u64,
+    /// Number of characters of the longest name of an input.
+    max_name: usize,
     /// The longest end in words of each state, in the order of [`CopyState::ALL`]; empty if no copy has the state.
     longest_ends: [String; CopyState::ALL.len()],
 }
@@ -81,10 +83,12 @@ impl RunCopies {
             all.filter(move |(_, s)| **s == state)
                 .map(|(copy, _)| describe_end(copy))
         };
+        let names = run.copies().iter().map(|copy| copy.name.chars().count());
         Self {
             longest_ends: CopyState::ALL.map(|state| ends(state).max_by_key(String::len).unwrap_or_default()),
             counts: CopyState::ALL.map(|state| states.iter().filter(|s| **s == state).count() as u64),
             max_calls: run.copies().iter().map(call_count).max().unwrap_or(0),
+            max_name: names.max().unwrap_or(0),
             states,
             run,
         }
@@ -132,6 +136,12 @@ impl RunCopies {
     #[must_use]
     pub fn max_calls(&self) -> u64 {
         self.max_calls
+    }
+
+    /// Returns the number of characters of the longest name of an input.
+    #[must_use]
+    pub fn max_name(&self) -> usize {
+        self.max_name
     }
 
     /// Returns the longest end in words of each state that occurs.

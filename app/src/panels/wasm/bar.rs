@@ -12,6 +12,10 @@ use kinescope_session::{Document, text};
 /// What the bar says of a run without counts.
 const NO_PROFILE: &str = "no profile: run with --profile on a GPU";
 
+/// Room from which the bar has the share of active lanes, and room left of it for the target, points.
+const MIN_SHARE_ROOM: f32 = 130.0;
+const MIN_TARGET_ROOM: f32 = 120.0;
+
 /// Draws the bar.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, data: &WasmRunData) {
     let p = palette(ui);
@@ -29,8 +33,15 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, data: &WasmRu
                 Some(share) => format!("{} of lanes active", percent(share)),
                 None => NO_PROFILE.to_owned(),
             };
+            // A narrow panel keeps its switches; the outline has the target too.
+            if ui.available_width() < MIN_SHARE_ROOM {
+                return;
+            }
             let summary = RichText::new(message).font(small()).color(p.quiet);
             ui.add(Label::new(summary).truncate());
+            if ui.available_width() < MIN_TARGET_ROOM {
+                return;
+            }
             let target = data.copies().run().target();
             let copies = text::count_noun(u64::from(target.copies), "copy", "copies");
             let summary = RichText::new(format!("{}, {copies} at once ·", target.name));
@@ -67,7 +78,7 @@ fn chips(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
 
 fn filter(view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
-    let hint = RichText::new("input name").font(body()).color(p.quiet);
+    let hint = RichText::new("filter").font(body()).color(p.quiet);
     let edit = egui::TextEdit::singleline(&mut view.filter)
         .id(egui::Id::unique("wasm-filter"))
         .font(mono())

@@ -22,10 +22,15 @@ const TABLE: &str = "wasm-copies";
 /// Minimum and maximum width of the ends of copies, points.
 const END: (f32, f32) = (72.0, 196.0);
 
+/// Minimum and maximum width of the names of inputs, and width of a character of them, points.
+const NAME: (f32, f32) = (56.0, 120.0);
+const DIGIT: f32 = 7.4;
+
 /// Returns the columns. The column of ends has room for the longest one, as `ends` gives its width.
 fn columns(data: &RunCopies, ends: f32) -> [Column; 5] {
+    let names = data.max_name() as f32 * DIGIT;
     [
-        Column::new("input", "input", 64.0).stretch(1.0),
+        Column::new("input", "input", names.clamp(NAME.0, NAME.1)).stretch(1.0),
         Column::new("end", "end", ends.clamp(END.0, END.1)).stretch(0.4),
         Column::new("calls", "calls", 40.0)
             .number()

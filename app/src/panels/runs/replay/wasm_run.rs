@@ -4,7 +4,7 @@ use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{ROW, icons, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
-use kinescope_session::wasm_run::{ReplayCommand, replay_commands};
+use kinescope_session::wasm_run::{ReplayCommand, diff_command, replay_commands};
 use kinescope_session::{Document, text};
 
 /// Width of the names of targets, points.
@@ -52,11 +52,14 @@ fn commands(doc: &Document, ui: &mut Ui) {
     let name = doc.derived.run_copies().and_then(|copies| copies.copy(0));
     let name = name.map_or("NAME", |copy| copy.name.as_str());
     command_row(ui, "another input", &format!("{} --input {name}=FILE", first.command));
-    widgets::section(ui, "To compare two runs here");
-    let with_outcome = format!("{} -o again.kine", first.command);
-    command_row(ui, "a recording of the replay", &with_outcome);
-    let message = "Then open again.kine with Compare.";
-    ui.label(RichText::new(message).font(small()).color(p.quiet));
+    widgets::section(ui, "To keep the replay as a recording");
+    command_row(
+        ui,
+        "a recording of the replay",
+        &format!("{} -o again.kine", first.command),
+    );
+    widgets::section(ui, "To compare with another run");
+    command_row(ui, "a comparison", &diff_command(&doc.path));
 }
 
 /// Draws a target and its command.
