@@ -8,6 +8,7 @@ pub mod horizontal_scroll;
 pub mod icons;
 pub mod plot;
 pub mod rows;
+pub mod table_keys;
 pub mod widgets;
 
 use egui::{Color32, CornerRadius, FontFamily, FontId, Margin, Stroke, TextStyle, Visuals};

@@ -7,6 +7,7 @@ use crate::driver_data::DriverData;
 use crate::job_index::{JobIndex, index_addresses};
 use crate::jobs::{self, Chain, JobFact};
 use crate::lookup::{find_names_map, find_register_map};
+use crate::wasm_run::{RunCopies, is_wasm_run};
 use crate::{spaces, transfers};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,6 +68,9 @@ pub fn first(
     }
     if recording.driver_trace().is_none() {
         derived.pending.retain(|stage| *stage != Stage::Driver);
+    }
+    if !is_wasm_run(recording) {
+        derived.pending.retain(|stage| *stage != Stage::Run);
     }
     derived.rank_buffers(recording);
     // Only register traces need the map of a device.
@@ -192,6 +196,8 @@ pub fn find_out(
             }
         }
         Stage::Driver => Part::Driver(DriverData::from_recording(recording, progress)?.map(Arc::new)),
+        Stage::Run if !is_wasm_run(recording) => Part::Run(None),
+        Stage::Run => Part::Run(Some(RunCopies::read(recording, progress)?.map(Arc::new))),
         Stage::Buffers => Part::Buffers(Box::new(transfers::index_buffers(recording, progress)?)),
         Stage::Calls => Part::Calls(ApiTrace::from_recording(recording, progress)?.map(Arc::new)),
         Stage::Registers => Part::Registers(by_register(recording, progress)?),

@@ -9,6 +9,7 @@ use crate::driver_data::DriverData;
 use crate::job_index::JobIndex;
 use crate::jobs::{Chain, JobFact};
 use crate::spaces::SpaceFact;
+use crate::wasm_run::RunCopies;
 use kinescope_files::buffer_index::BufferIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -80,6 +81,8 @@ pub enum Stage {
     Timeline,
     /// Objects, addresses and submissions of a driver trace.
     Driver,
+    /// Copies of a WebAssembly run.
+    Run,
     /// Buffers of copies, of an API trace. The buffers of other recordings are known from the start.
     Buffers,
     /// Buffers, launches and cross references, of an API trace.
@@ -98,9 +101,10 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in order of derivation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Timeline,
         Self::Driver,
+        Self::Run,
         Self::Buffers,
         Self::Calls,
         Self::Registers,
@@ -116,6 +120,7 @@ impl Stage {
         match self {
             Self::Timeline => "finding jobs, interrupts and polls",
             Self::Driver => "following objects of the kernel driver",
+            Self::Run => "reading the WebAssembly run",
             Self::Buffers => "listing inputs and outputs",
             Self::Calls => "following buffers through the calls",
             Self::Registers => "sorting accesses by register",
@@ -134,6 +139,8 @@ pub enum Part {
     Timeline(Box<TimelinePart>),
     /// Result of [`Stage::Driver`]; `None` if the recording has no requests to a kernel driver.
     Driver(Option<Arc<DriverData>>),
+    /// Result of [`Stage::Run`]; `None` if the recording is not of a WebAssembly run, or why its run cannot be read.
+    Run(Option<Result<Arc<RunCopies>, String>>),
     /// Result of [`Stage::Buffers`], which the document keeps.
     Buffers(Box<BufferIndex>),
     /// Result of [`Stage::Calls`]; `None` if the recording is not an API trace.
@@ -202,6 +209,8 @@ pub struct DerivedData {
     pub api_trace: Option<Arc<ApiTrace>>,
     /// Derived data of the requests to a kernel driver, once it is available.
     pub driver: Option<Arc<DriverData>>,
+    /// Copies of a WebAssembly run, once they are read, or why they cannot be read.
+    pub wasm_run: Option<Result<Arc<RunCopies>, String>>,
     /// Stages that are not derived yet, in order of derivation.
     pub pending: Vec<Stage>,
     /// Timeline that the file stores, until it is read.
@@ -258,6 +267,12 @@ impl DerivedData {
         !self.pending.contains(&stage)
     }
 
+    /// Returns the copies of a WebAssembly run, or `None` if they are not read yet or cannot be read.
+    #[must_use]
+    pub fn run_copies(&self) -> Option<&Arc<RunCopies>> {
+        self.wasm_run.as_ref()?.as_ref().ok()
+    }
+
     /// Stores the result of a stage.
     pub fn take(&mut self, part: Part) {
         let stage = match part {
@@ -268,6 +283,10 @@ impl DerivedData {
             Part::Driver(d) => {
                 self.driver = d;
                 Stage::Driver
+            }
+            Part::Run(run) => {
+                self.wasm_run = run;
+                Stage::Run
             }
             Part::Buffers(_) => Stage::Buffers,
             Part::Calls(c) => {

@@ -6,6 +6,7 @@ use crate::cuda_target::is_cuda;
 use crate::derived_data::{DerivedData, Part, Stage};
 use crate::history::{History, HistoryEntry};
 use crate::transfers::BuffersOnDemand;
+use crate::wasm_run::is_wasm_run;
 use crate::writer_cache::{EditKey, EditedInputs};
 use crate::{
     capture_info, comparison, cursors, derive, lanes, launch_times, memory_trace, processes, replay, tuning,
@@ -292,6 +293,10 @@ impl Document {
     /// Returns the event of the first job or launch.
     #[must_use]
     pub fn first_work(&self) -> Option<u64> {
+        // The first event of a run describes it; its launches are the last ones.
+        if is_wasm_run(&self.recording) {
+            return None;
+        }
         let launch = || Some(self.derived.api_trace.as_ref()?.launches().first()?.event);
         self.derived.jobs.first().map(|j| j.submit).or_else(launch)
     }

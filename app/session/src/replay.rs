@@ -139,6 +139,18 @@ impl State {
         self.agents.iter().map(String::as_str).filter(move |a| !asked(a))
     }
 
+    /// Returns the names of the paired agents.
+    #[must_use]
+    pub fn agents(&self) -> &[String] {
+        &self.agents
+    }
+
+    /// Returns what this machine lacks for a target of any name, in a few words.
+    #[must_use]
+    pub fn missing_on_this_machine(&self, target: &str) -> Option<String> {
+        self.reachable.as_ref().and_then(|all| all.describe_missing(target))
+    }
+
     /// Whether the recording is an API trace.
     #[must_use]
     pub fn is_api_trace(&self) -> bool {
@@ -226,8 +238,8 @@ impl State {
         let target = self.target();
         if self.recorded.api == Some(Api::Wasm) {
             return Some(
-                "A run of a WebAssembly program is replayed on the command line: kinescope replay FILE --on cpu, cuda:N or \
-                 interpreter."
+                "The command line replays WebAssembly runs: kinescope replay FILE --on cpu, cuda:N or interpreter. Replay \
+                 has the commands."
                     .to_owned(),
             );
         }

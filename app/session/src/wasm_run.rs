@@ -1,44 +1,23 @@
 //! A recorded WebAssembly run for a view: text of the program, copies by state, traps and active lanes by line.
 
+mod call_details;
+mod replay_commands;
+mod run_copies;
 mod stream_rows;
 
+pub use call_details::{CallDetails, MovedBytes, describe_arguments, describe_result, function_name};
+pub use replay_commands::{ReplayCommand, diff_command, replay_commands};
+pub use run_copies::{CopyState, RunCopies, call_count, describe_end};
 pub use stream_rows::{StreamForm, StreamRows};
 
+use run_copies::place;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
-use wasm_recording::{CopyEnd, RecordedCopy, WasmRun};
-use wasm_run::{BlockProfile, RunEnd, Trap, TrapPlace};
+use wasm_recording::CopyStream;
+use wasm_run::BlockProfile;
 use wasm_text::ProgramText;
-
-/// State of a copy at the end of its recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CopyState {
-    /// The run stopped while the copy ran.
-    Running,
-    /// The run stopped before the copy started.
-    Waiting,
-    /// The program returned or called `proc_exit`.
-    Done,
-    /// The program trapped.
-    Trapped,
-}
-
-impl CopyState {
-    /// All states, in the order of a copy's life.
-    pub const ALL: [Self; 4] = [Self::Running, Self::Waiting, Self::Done, Self::Trapped];
-
-    /// Returns its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Done => "done",
-            Self::Trapped => "trapped",
-        }
-    }
-}
 
 /// Returns whether a recording is that of a WebAssembly run.
 #[must_use]
@@ -46,40 +25,48 @@ pub fn is_wasm_run(recording: &Recording) -> bool {
     wasm_recording::is_wasm_run(recording)
 }
 
+/// A part of a copy that a view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPart {
+    /// The bytes of a stream.
+    Stream(CopyStream),
+    /// The system calls.
+    Calls,
+}
+
+impl CopyPart {
+    /// All parts, in the order in which a view lists them.
+    pub const ALL: [Self; 4] = [
+        Self::Stream(CopyStream::Input),
+        Self::Stream(CopyStream::Output),
+        Self::Stream(CopyStream::Error),
+        Self::Calls,
+    ];
+}
+
 /// A run with everything that a view of it shows.
 #[derive(Debug)]
 pub struct WasmRunData {
-    run: WasmRun,
+    copies: Arc<RunCopies>,
     text: ProgramText,
     text_error: Option<String>,
     profile: Vec<BlockProfile>,
-    states: Vec<CopyState>,
-    /// Number of copies in each state, in the order of [`CopyState::ALL`].
-    counts: [u64; CopyState::ALL.len()],
-    max_calls: u64,
     active_share: Option<f64>,
     /// Lines of traps, and the number of copies that trapped there.
     trap_lines: BTreeMap<u32, u64>,
 }
 
 impl WasmRunData {
-    /// Reads the run of a recording and prints its program. A program of some MiB takes seconds.
-    ///
-    /// # Errors
-    /// A message if the recording has no readable run, or if the work was cancelled.
-    pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, String> {
-        let run = WasmRun::from_recording(recording, progress).map_err(|e| e.to_string())?;
+    /// Prints the program of a run. A program of some MiB takes seconds.
+    #[must_use]
+    pub fn new(copies: Arc<RunCopies>, progress: &Progress) -> Self {
+        let run = copies.run();
         let printed = wasm_text::print_program(run.program(), &|| progress.check().is_err());
         let (text, text_error) = match printed {
             Ok(text) => (text, None),
             Err(e) => (ProgramText::default(), Some(e.to_string())),
         };
         let profile = run.profile().to_vec();
-        Ok(Self::new(run, text, text_error, profile))
-    }
-
-    fn new(run: WasmRun, text: ProgramText, text_error: Option<String>, profile: Vec<BlockProfile>) -> Self {
-        let states: Vec<CopyState> = run.copies().iter().map(state).collect();
         let mut trap_lines = BTreeMap::new();
         for place in run.copies().iter().filter_map(place) {
             if let Some(line) = text.find_line(place.offset) {
@@ -91,18 +78,15 @@ impl WasmRunData {
             text_error,
             active_share: BlockProfile::total_share(&profile),
             profile: BlockProfile::sort(profile),
-            counts: CopyState::ALL.map(|state| states.iter().filter(|s| **s == state).count() as u64),
-            max_calls: run.copies().iter().map(call_count).max().unwrap_or(0),
-            states,
             trap_lines,
-            run,
+            copies,
         }
     }
 
-    /// Returns the recorded run.
+    /// Returns the copies of the run.
     #[must_use]
-    pub fn run(&self) -> &WasmRun {
-        &self.run
+    pub fn copies(&self) -> &RunCopies {
+        &self.copies
     }
 
     /// Returns the text of the program; it has no lines if [`WasmRunData::text_error`] says why.
@@ -117,60 +101,16 @@ impl WasmRunData {
         self.text_error.as_deref()
     }
 
-    /// Returns the state of a copy.
-    #[must_use]
-    pub fn state(&self, copy: u32) -> Option<CopyState> {
-        self.states.get(copy as usize).copied()
-    }
-
-    /// Returns the number of copies in a state.
-    #[must_use]
-    pub fn count(&self, state: CopyState) -> u64 {
-        let counts = CopyState::ALL.into_iter().zip(self.counts);
-        counts
-            .into_iter()
-            .find(|(s, _)| *s == state)
-            .map_or(0, |(_, count)| count)
-    }
-
-    /// Returns the largest number of system calls of a copy.
-    #[must_use]
-    pub fn max_calls(&self) -> u64 {
-        self.max_calls
-    }
-
-    /// Returns a copy.
-    #[must_use]
-    pub fn copy(&self, copy: u32) -> Option<&RecordedCopy> {
-        self.run.copies().get(copy as usize)
-    }
-
-    /// Returns the trap of a copy.
-    #[must_use]
-    pub fn trap(&self, copy: u32) -> Option<&Trap> {
-        trap(self.copy(copy)?)
-    }
-
     /// Returns the line of a copy's trap, or `None` if the copy did not trap or the place is unknown.
     #[must_use]
     pub fn trap_line(&self, copy: u32) -> Option<u32> {
-        self.text.find_line(place(self.copy(copy)?)?.offset)
+        self.text.find_line(place(self.copies.copy(copy)?)?.offset)
     }
 
     /// Returns the number of copies that trapped in a line.
     #[must_use]
     pub fn traps_at(&self, line: u32) -> u64 {
         self.trap_lines.get(&line).copied().unwrap_or(0)
-    }
-
-    /// Returns the first trapped copy after another, or the first of all if there is none after it.
-    #[must_use]
-    pub fn next_trap(&self, after: Option<u32>) -> Option<u32> {
-        let trapped = |from: usize| {
-            let found = self.states.get(from..)?.iter().position(|s| *s == CopyState::Trapped)?;
-            u32::try_from(from + found).ok()
-        };
-        after.and_then(|copy| trapped(copy as usize + 1)).or_else(|| trapped(0))
     }
 
     /// Returns whether the run counted executions and active lanes.
@@ -202,56 +142,5 @@ impl WasmRunData {
     fn find_block(&self, offset: u64) -> Option<BlockProfile> {
         let after = self.profile.partition_point(|block| block.offset <= offset);
         self.profile.get(after.checked_sub(1)?).copied()
-    }
-
-    /// Returns the copies in a state whose names contain a text, without regard to case; `None` for all copies.
-    #[must_use]
-    pub fn select(&self, state: Option<CopyState>, name: &str) -> Option<Vec<u32>> {
-        if state.is_none() && name.is_empty() {
-            return None;
-        }
-        let name = name.to_lowercase();
-        let copies = (0u32..).zip(self.run.copies().iter().zip(&self.states));
-        let chosen = copies.filter(|(_, (copy, copy_state))| {
-            state.is_none_or(|s| s == **copy_state) && (name.is_empty() || copy.name.to_lowercase().contains(&name))
-        });
-        Some(chosen.map(|(number, _)| number).collect())
-    }
-}
-
-/// Returns the number of system calls of a copy, with those that the log did not keep.
-#[must_use]
-pub fn call_count(copy: &RecordedCopy) -> u64 {
-    let logged = copy.call_events.end.saturating_sub(copy.call_events.start);
-    logged.saturating_add(copy.lost_calls)
-}
-
-fn state(copy: &RecordedCopy) -> CopyState {
-    match copy.end {
-        CopyEnd::Running => CopyState::Running,
-        CopyEnd::Waiting => CopyState::Waiting,
-        CopyEnd::Ended(RunEnd::Exit(_)) => CopyState::Done,
-        CopyEnd::Ended(RunEnd::Trap(_)) => CopyState::Trapped,
-    }
-}
-
-fn trap(copy: &RecordedCopy) -> Option<&Trap> {
-    match &copy.end {
-        CopyEnd::Ended(RunEnd::Trap(trap)) => Some(trap),
-        _ => None,
-    }
-}
-
-fn place(copy: &RecordedCopy) -> Option<&TrapPlace> {
-    trap(copy)?.place.as_ref()
-}
-
-/// Describes the end of a copy in a few words: `exit 3`, `unreachable`, `running`.
-#[must_use]
-pub fn describe_end(copy: &RecordedCopy) -> String {
-    match &copy.end {
-        CopyEnd::Ended(RunEnd::Exit(code)) => format!("exit {code}"),
-        CopyEnd::Ended(RunEnd::Trap(trap)) => trap.kind.name().to_owned(),
-        end @ (CopyEnd::Running | CopyEnd::Waiting) => end.to_string(),
     }
 }

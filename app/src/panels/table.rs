@@ -223,6 +223,7 @@ pub fn apply_action(context: &mut PanelContext<'_>, action: &PanelAction) {
         PanelAction::DriverObject(object) => views.objects.show_object(object),
         PanelAction::ObjectAddresses(object) => views.address_space.show_object(object),
         PanelAction::BeforeAfter => views.memory.device.side = memory::Side::Both,
+        PanelAction::WasmCopies(request) => views.wasm.show(request),
         PanelAction::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
     }
 }

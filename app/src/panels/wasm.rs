@@ -14,8 +14,10 @@ use crate::panels::common::actions::UiActions;
 use crate::theme::{icons, palette, widgets};
 use egui::{Rect, Stroke, Ui, UiBuilder};
 use kinescope_session::Document;
+use kinescope_session::derived_data::Stage;
 use kinescope_session::wasm_run::{self, WasmRunData};
 use std::sync::Arc;
+use trace_core::finding::FindingKind;
 use view::Content;
 
 /// Width from which copies, program and details are columns, points.
@@ -23,7 +25,7 @@ const WIDE: f32 = 1080.0;
 /// Width below which they are above each other, points.
 const NARROW: f32 = 640.0;
 /// Minimum and maximum width of the copies, points.
-const COPIES: (f32, f32) = (300.0, 400.0);
+const COPIES: (f32, f32) = (348.0, 420.0);
 /// Width of the details in a wide panel, points.
 const DETAILS: f32 = 330.0;
 
@@ -49,7 +51,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             return;
         }
         Content::Failed(why) => {
-            let message = format!("The run cannot be shown: {why}.");
+            let message = describe_failure(doc, &why);
             if widgets::empty_state(ui, icons::WARNING_CIRCLE, &message, Some("Show events")) {
                 actions.run_command("show-events");
             }
@@ -83,6 +85,18 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     ui.advance_cursor_after_rect(full);
 }
 
+/// Describes why the run cannot be shown, and what to do.
+fn describe_failure(doc: &Document, why: &str) -> String {
+    let mut findings = doc.recording.metadata.findings.iter();
+    match findings.find(|f| f.kind == FindingKind::TruncatedSection) {
+        Some(cut) => format!(
+            "The run cannot be shown, because the file is truncated: {}: {}. Copy the file again, or record the run again.",
+            cut.place, cut.message
+        ),
+        None => format!("The run cannot be shown: {why}. `kinescope check` lists what is damaged."),
+    }
+}
+
 /// Divides the panel into copies, program and details.
 fn divide(full: Rect) -> [Rect; 3] {
     if full.width() < NARROW {
@@ -100,7 +114,7 @@ fn divide(full: Rect) -> [Rect; 3] {
     [left, program, details]
 }
 
-/// Reads the run in the background if the panel shows another recording.
+/// Prints the program in the background if the panel shows another recording. The copies of the run are derived data.
 fn read(doc: &Document, view: &mut View, actions: &mut UiActions) {
     let key = Arc::as_ptr(&doc.recording) as usize;
     if view.key == Some(key) {
@@ -110,16 +124,29 @@ fn read(doc: &Document, view: &mut View, actions: &mut UiActions) {
         before.cancel();
     }
     *view = View {
-        key: Some(key),
+        request: view.request.take(),
         ..View::default()
     };
-    let recording = Arc::clone(&doc.recording);
+    let copies = match doc.derived.wasm_run.clone() {
+        Some(Ok(copies)) => copies,
+        Some(Err(why)) => {
+            view.key = Some(key);
+            view.content = Content::Failed(why);
+            return;
+        }
+        None if doc.derived.has_stage(Stage::Run) || doc.derivation.is_none() => {
+            view.content = Content::Failed("it was not read; open it again".to_owned());
+            return;
+        }
+        None => return,
+    };
+    view.key = Some(key);
     view.reading = Some(
-        actions.start_work::<View>("reading the WebAssembly run", move |progress| {
-            let read = WasmRunData::read(&recording, progress);
+        actions.start_work::<View>("printing the WebAssembly program", move |progress| {
+            let data = Arc::new(WasmRunData::new(copies, progress));
             Box::new(move |doc, view, _| {
                 if view.key == Some(key) {
-                    view.set_content(doc, read.map(Arc::new));
+                    view.set_data(doc, data);
                 }
             })
         }),
@@ -132,8 +159,7 @@ fn follow(doc: &Document, view: &mut View, data: &Arc<WasmRunData>) {
         return;
     }
     view.seen_jump = doc.jumps;
-    let copy = data.run().find_copy_at(doc.current_event());
-    if let Some(copy) = copy.and_then(|copy| u32::try_from(copy).ok())
+    if let Some(copy) = data.copies().find_copy_at(doc.current_event())
         && view.copy != Some(copy)
     {
         view.select_copy(copy);

@@ -7,7 +7,7 @@ use crate::theme::{body, icons, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::safety::Safety;
-use kinescope_session::wasm_run::is_wasm_run;
+use kinescope_session::wasm_run::{is_wasm_run, replay_commands};
 use kinescope_session::{Document, text};
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::Containment;
@@ -41,21 +41,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
             )
             .on_hover_text(doc.path.display().to_string());
             draw_processes(doc, &mut app.actions, ui);
-            let name = recorded_name(&doc.recording);
-            let gpu = match name.as_str() {
-                "" if is_wasm_run(&doc.recording) => "WebAssembly run",
-                "" => "unknown GPU",
-                name => name,
-            };
-            let message = format!(
-                "{gpu} · {} · {} · {}",
-                text::count_noun(doc.len(), "event", "events"),
-                match &doc.derived.api_trace {
-                    Some(calls) => text::count_noun(calls.launches().len() as u64, "launch", "launches"),
-                    None => text::count_noun(doc.derived.jobs.len() as u64, "job", "jobs"),
-                },
-                doc.format_span()
-            );
+            let message = describe_recording(doc);
             let room = (middle - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
             let (rect, r) = ui.allocate_exact_size(vec2(room, 20.0), Sense::hover());
             r.widget_info(|| WidgetInfo::labeled(Role::Label, true, &message));
@@ -107,6 +93,34 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
         ui.data_mut(|d| d.insert_temp(id, now));
         ui.ctx().request_repaint();
     }
+}
+
+/// Describes the recording on one line: its device and its events, or the program, target and inputs of a run.
+fn describe_recording(doc: &Document) -> String {
+    let events = text::count_noun(doc.len(), "event", "events");
+    if is_wasm_run(&doc.recording) {
+        let Some(copies) = doc.derived.run_copies() else {
+            return format!("WebAssembly run · {events}");
+        };
+        let run = copies.run();
+        let inputs = text::count_noun(run.copies().len() as u64, "input", "inputs");
+        let parts = [run.program_name(), &run.target().name, &inputs, &events];
+        return parts
+            .into_iter()
+            .filter(|p| !p.is_empty())
+            .collect::<Vec<_>>()
+            .join(" · ");
+    }
+    let name = recorded_name(&doc.recording);
+    let gpu = match name.as_str() {
+        "" => "unknown GPU",
+        name => name,
+    };
+    let work = match &doc.derived.api_trace {
+        Some(calls) => text::count_noun(calls.launches().len() as u64, "launch", "launches"),
+        None => text::count_noun(doc.derived.jobs.len() as u64, "job", "jobs"),
+    };
+    format!("{gpu} · {events} · {work} · {}", doc.format_span())
 }
 
 /// Draws the process of the open recording, and a menu of the program's other processes.
@@ -162,6 +176,10 @@ fn draw_target(app: &mut App, ui: &mut Ui) {
     {
         app.actions.run_command("replay");
     }
+    if is_wasm_run(&doc.recording) {
+        draw_run_targets(doc, &mut app.actions, ui);
+        return;
+    }
     draw_badge(doc, ui);
     let name = doc.replay.target().to_owned();
     let unfit = doc.replay.fit(&name) == Fit::Unfit;
@@ -211,6 +229,41 @@ fn draw_target(app: &mut App, ui: &mut Ui) {
         for id in ["find-boards", "show-replay"] {
             app.actions.menu_item(ui, id);
         }
+    });
+}
+
+/// Draws the target of a WebAssembly run, and a menu of the commands that replay it.
+fn draw_run_targets(doc: &Document, actions: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
+    let target = doc
+        .derived
+        .run_copies()
+        .map(|copies| copies.run().target().name.as_str());
+    let shown = match target.unwrap_or_default() {
+        "" => "targets".to_owned(),
+        name => format!("ran on {}", text::truncate_middle(name, 24)),
+    };
+    let label = RichText::new(format!("{shown} {}", icons::CARET_DOWN)).color(p.text);
+    let button = ui.button(label);
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, &shown));
+    egui::Popup::menu(&button).width(360.0).show(|ui| {
+        ui.label(
+            RichText::new("copy the command that replays the run on")
+                .font(small())
+                .color(p.quiet),
+        );
+        for command in replay_commands(&doc.replay, &doc.path) {
+            let about = match command.missing {
+                Some(missing) => RichText::new(format!("! {missing}")).color(p.warning),
+                None => RichText::new(command.description).color(p.quiet),
+            };
+            let entry = egui::Button::new(&command.target).shortcut_text(about);
+            if ui.add(entry).on_hover_text(&command.command).clicked() {
+                ui.ctx().copy_text(command.command);
+            }
+        }
+        ui.separator();
+        actions.menu_item(ui, "show-replay");
     });
 }
 

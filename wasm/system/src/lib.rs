@@ -5,12 +5,14 @@
 //! and reads the results ([`SystemLayout::read_results`]). A host that links modules in order, without circles, divides the
 //! program first ([`SharedProgram`]).
 
+mod errors;
 mod functions;
 mod layout;
 mod module;
 mod results;
 mod shared_program;
 
+pub use errors::error_name;
 pub use functions::{HostFunction, IMPORT_MODULES, SystemFunction, find_export};
 pub use layout::{LayoutError, MemoryWrite, Stream, SystemInputs, SystemLayout};
 pub use module::{ModuleError, PROGRAM_MEMORY, PROGRAM_MODULE, SYSTEM_MEMORY, assemble, text};

@@ -148,3 +148,20 @@ fn damaged_memory_is_an_error() {
         20
     );
 }
+
+#[test]
+fn errors_of_the_module_have_names() {
+    for (number, name) in [
+        (0, "success"),
+        (8, "EBADF"),
+        (21, "EFAULT"),
+        (28, "EINVAL"),
+        (51, "ENOSPC"),
+        (52, "ENOSYS"),
+        (70, "ESPIPE"),
+        (76, "ENOTCAPABLE"),
+    ] {
+        assert_eq!(crate::error_name(number), Some(name));
+    }
+    assert_eq!(crate::error_name(77), None);
+}

@@ -8,8 +8,9 @@ pub use view::View;
 
 use super::launches;
 use crate::panels::common::actions::UiActions;
-use crate::theme::{body, icons, mono, palette, small, widgets};
-use egui::{Key, Modifiers, Rect, RichText, Stroke, Ui, pos2, vec2};
+use crate::panels::common::code_listing::{FunctionMenu, Listing, SearchField, SearchInput};
+use crate::theme::{icons, palette, small, widgets};
+use egui::{Rect, RichText, Stroke, Ui, pos2, vec2};
 use kinescope_session::{Document, api_trace, text};
 use std::sync::Arc;
 use trace_core::api_trace::{ApiTrace, KernelCode};
@@ -90,9 +91,7 @@ fn read(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &Ar
     view.code_key = Some(of);
     view.code = None;
     view.line = None;
-    view.list.top = 0.0;
-    view.widest = 0.0;
-    view.sideways = Default::default();
+    view.listing = Listing::default();
     view.launches.top = 0.0;
     let (api_trace, recording) = (Arc::clone(api_trace), Arc::clone(&doc.recording));
     let name = api_trace::short_function_name(api_trace.function_name(function)).to_owned();
@@ -112,9 +111,9 @@ fn read(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &Ar
 impl View {
     /// Stores the code that was read and brings its function into view.
     fn set_code(&mut self, code: Arc<KernelCode>) {
-        self.hits = (String::new(), Arc::default());
+        self.search.clear_hits();
         if code.ptx.is_some() {
-            self.list.top = (code.entry_line as f64 - 2.0).max(0.0);
+            self.listing.rows.top = (code.entry_line as f64 - 2.0).max(0.0);
         }
         self.code = Some(code);
     }
@@ -125,33 +124,19 @@ fn bar(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTra
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let name = api_trace.function_name(function).to_owned();
-        let n = api_trace.metadata().functions.len();
-        let wide = (ui.available_width() - 330.0).clamp(120.0, 460.0);
-        let shown = widgets::truncate_middle(ui, wide - 34.0, api_trace::short_function_name(&name), &mono());
-        let combo = egui::ComboBox::from_id_salt("kernel-function")
-            .selected_text(RichText::new(shown).font(mono()))
-            .width(wide)
-            .height(360.0)
-            .show_ui(ui, |ui| {
-                let area = egui::ScrollArea::vertical().max_height(320.0);
-                area.show_rows(ui, 20.0, n, |ui, rows| {
-                    for f in rows {
-                        let f = f as u32;
-                        let message =
-                            text::truncate_middle(api_trace::short_function_name(api_trace.function_name(f)), 64);
-                        let rich_text = RichText::new(message).font(mono());
-                        if ui.selectable_label(view.function == Some(f), rich_text).clicked() {
-                            view.function = Some(f);
-                            ui.close();
-                        }
-                    }
-                });
-            });
-        combo
-            .response
-            .widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::ComboBox, true, "Kernel"));
-        combo.response.on_hover_text(&name);
+        let short_name = |f| api_trace::short_function_name(api_trace.function_name(f));
+        let menu = FunctionMenu {
+            id: "kernel-function",
+            label: "Kernel",
+            name: short_name(function),
+            hover: api_trace.function_name(function),
+            width: (ui.available_width() - 330.0).clamp(120.0, 460.0),
+        };
+        let current = view.function.map(|f| f as usize);
+        let count = api_trace.metadata().functions.len();
+        if let Some(chosen) = menu.show(ui, (current, count), |f| short_name(f as u32).to_owned()) {
+            view.function = Some(chosen as u32);
+        }
         let Some(code) = view.code.clone().filter(|c| c.ptx.is_some()) else {
             return;
         };
@@ -168,44 +153,22 @@ fn bar(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTra
 }
 
 fn search(view: &mut View, code: &KernelCode, ui: &mut Ui) {
-    let p = palette(ui);
-    let hint = RichText::new("search the PTX").font(body()).color(p.quiet);
-    let edit = egui::TextEdit::singleline(&mut view.search)
-        .id(egui::Id::unique("kernel-search"))
-        .font(mono())
-        .desired_width((ui.available_width() - 170.0).clamp(60.0, 160.0))
-        .hint_text(hint);
-    let r = ui.add(edit).accessible_name("Search the PTX");
-    if std::mem::take(&mut view.focus) {
-        r.request_focus();
-    }
-    let search = view.search.trim().to_lowercase();
-    if view.hits.0 != search {
-        let hit = |n: &u32| !search.is_empty() && code.line(*n as usize).to_lowercase().contains(&search);
-        let lines: Vec<u32> = (0..code.lines() as u32).filter(hit).collect();
-        let first = lines.iter().find(|l| **l as usize >= code.entry_line).or(lines.first());
-        if let Some(first) = first.copied() {
-            view.go_line(first);
+    let field = SearchField {
+        id: "kernel-search",
+        hint: "search the PTX",
+        label: "Search the PTX",
+        width: (ui.available_width() - 170.0).clamp(60.0, 160.0),
+    };
+    let line = match view.search.field(ui, field, view.line.unwrap_or(0)) {
+        Some(SearchInput::Search(wanted)) => {
+            let hit = |n: &u32| !wanted.is_empty() && code.line(*n as usize).to_lowercase().contains(&wanted);
+            let lines = (0..code.lines() as u32).filter(hit).collect();
+            view.search.set_hits(&wanted, lines, code.entry_line as u32)
         }
-        view.hits = (search.clone(), Arc::new(lines));
-    }
-    if r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
-        let back = ui.input(|i| i.modifiers.matches_exact(Modifiers::SHIFT));
-        let (lines, here) = (Arc::clone(&view.hits.1), view.line.unwrap_or(0));
-        let next = match back {
-            false => lines.iter().find(|l| **l > here).or(lines.first()),
-            true => lines.iter().rev().find(|l| **l < here).or(lines.last()),
-        };
-        if let Some(line) = next.copied() {
-            view.go_line(line);
-        }
-        r.request_focus();
-    }
-    if !search.is_empty() {
-        let rich_text = match view.hits.1.len() {
-            0 => RichText::new("not found").color(p.warning),
-            n => RichText::new(text::count_noun(n as u64, "line", "lines")).color(p.quiet),
-        };
-        ui.label(rich_text.font(small()));
+        Some(SearchInput::Go(line)) => Some(line),
+        None => None,
+    };
+    if let Some(line) = line {
+        view.go_line(line);
     }
 }

@@ -12,6 +12,7 @@ use kinescope_session::Document;
 use kinescope_session::comparison::ComparisonSource;
 use kinescope_session::debug::WriterReport;
 use kinescope_session::tuning::table::Columns;
+use kinescope_session::wasm_run::{CopyPart, CopyState};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::tune::{TuneReport, TuneRequest};
 use std::any::{Any, TypeId};
@@ -176,12 +177,25 @@ pub enum PanelAction {
     ObjectAddresses(u32),
     /// Show pages in Page tables.
     Pages(PageTablesTarget),
+    /// Show something in WebAssembly.
+    WasmCopies(CopyRequest),
 }
 
 impl From<PanelAction> for UiAction {
     fn from(action: PanelAction) -> Self {
         Self::Panel(action)
     }
+}
+
+/// What WebAssembly must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyRequest {
+    /// A copy of the program by its position, and a part of it; `None`: the part that is shown.
+    Copy(u32, Option<CopyPart>),
+    /// The line of the program at which a copy trapped.
+    Trap(u32),
+    /// The copies in a state; `None`: all.
+    State(Option<CopyState>),
 }
 
 /// A location that Page tables must show; `None` leaves a value as it is.
@@ -319,6 +333,12 @@ impl UiActions {
     /// Dismisses the message about a panel's lost work.
     pub fn dismiss_lost_work(&mut self, panel: &str) {
         self.panel_work.retain(|w| w.panel != panel || !w.progress.is_lost());
+    }
+
+    /// Requests that WebAssembly shows something, and brings the panel to the front.
+    pub fn show_copy(&mut self, request: CopyRequest) {
+        self.push(PanelAction::WasmCopies(request));
+        self.run_command("show-wasm");
     }
 
     /// Requests that Memory selects and shows bytes; if `space` is `None`, in the address space that it shows.

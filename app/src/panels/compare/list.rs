@@ -7,9 +7,10 @@ use super::view::{Section, View};
 use super::{detail, walks};
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
-use crate::theme::{ROW, body, focus, icons, mono, palette, widgets};
+use crate::theme::table_keys::{TableKey, TableKeys};
+use crate::theme::{body, icons, mono, palette, widgets};
 use egui::accesskit::Role;
-use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
+use egui::{Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
 use kinescope_session::comparison::Comparison;
 use kinescope_session::difference::DifferenceRef;
 use kinescope_session::{Document, text};
@@ -120,7 +121,16 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, actions: &mut UiAct
     };
     let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(section));
     let id = egui::Id::unique("compare-rows");
-    let (mut go, enter) = keyed(ui, id, n, here);
+    let keys = TableKeys {
+        id,
+        name: "Difference table",
+        has_parts: false,
+    };
+    let (mut go, enter) = match keys.read(ui, || here, n) {
+        Some(TableKey::Row(row)) => (Some(row), false),
+        Some(TableKey::Enter) => (None, true),
+        Some(TableKey::Part(_)) | None => (None, false),
+    };
     let moved = go.is_some();
     if let Some(row) = go {
         view.rows.reveal(row);
@@ -222,45 +232,4 @@ fn draw(ui: &Ui, table: &Table, line: &Line, rect: Rect) {
     let differs = line.value.contains('→');
     let ink = if differs { p.error } else { p.quiet };
     table.text(ui, "value", rect, &line.value, mono(), ink);
-}
-
-/// Handles the keys of the list: up, down, page, ends. Returns the row that they lead to, and whether Enter was
-/// pressed.
-fn keyed(ui: &Ui, id: egui::Id, n: u64, here: Option<u64>) -> (Option<u64>, bool) {
-    let area = ui.available_rect_before_wrap();
-    let r = focus::area(ui, area, id);
-    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Difference table"));
-    if !ui.memory(|m| m.focused() == Some(id)) || egui::Popup::is_any_open(ui.ctx()) {
-        return (None, false);
-    }
-    ui.painter().rect_stroke(
-        area.shrink(1.0),
-        0.0,
-        Stroke::new(1.0, palette(ui).line),
-        egui::StrokeKind::Inside,
-    );
-    let filter = EventFilter {
-        vertical_arrows: true,
-        ..Default::default()
-    };
-    ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
-    let page = ((area.height() / ROW) as i64 - 1).max(1);
-    let moves = [
-        (Key::ArrowUp, -1),
-        (Key::ArrowDown, 1),
-        (Key::PageUp, -page),
-        (Key::PageDown, page),
-    ];
-    let (by, enter) = ui.input_mut(|i| {
-        let by: i64 = moves
-            .iter()
-            .map(|(k, by)| by * i64::try_from(i.count_and_consume_key(Modifiers::NONE, *k)).unwrap_or(0))
-            .sum();
-        (by, i.consume_key(Modifiers::NONE, Key::Enter))
-    });
-    let to = (by != 0).then(|| match here {
-        Some(h) => h.saturating_add_signed(by).min(n.saturating_sub(1)),
-        None => 0,
-    });
-    (to, enter)
 }

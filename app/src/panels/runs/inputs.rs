@@ -27,13 +27,15 @@ use kinescope_files::changes::Change;
 use kinescope_files::contents::{BufferContents, CHUNK};
 use kinescope_files::scene::Selection;
 use kinescope_session::derived_data::Stage;
+use kinescope_session::wasm_run::{is_wasm_run, replay_commands};
 use kinescope_session::{Document, text};
 use shape::Layout;
 use std::sync::Arc;
 use summary::{Key, Summary};
 use trace_core::progress::Progress;
-use trace_core::recording::{Buffer, ElementType};
+use trace_core::recording::{Buffer, BufferRole, ElementType};
 use view::COMPUTED_BY_REPLAY;
+use wasm_recording::CopyStream;
 
 /// Starts to edit an element of the current buffer, as a click on it does.
 pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
@@ -151,6 +153,7 @@ fn content(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mu
     ui.spacing_mut().item_spacing.y = 2.0;
     head(doc, actions, ui, &contents);
     tools(doc, view, actions, ui, &contents, element);
+    show_run_hint(doc, ui, buffer);
     show_description(view, ui, &contents, element, s.as_deref());
     grid::editor(doc, view, ui, &contents, element);
     let full = ui.available_rect_before_wrap();
@@ -189,7 +192,11 @@ fn head(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, contents: &Buf
             .color(ink);
         ui.label(name);
         let carrier = doc.buffers.origin(&b.name).copied();
-        let what = carrier.map_or(b.role.name(), |c| c.kind.name());
+        let what = match carrier {
+            Some(c) if is_wasm_run(&doc.recording) => stream_name(c.row.stream),
+            Some(c) => c.kind.name(),
+            None => b.role.name(),
+        };
         ui.label(RichText::new(what).color(p.quiet));
         if let Some(c) = carrier {
             let words = format!("event {}", text::count(c.event));
@@ -203,6 +210,12 @@ fn head(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, contents: &Buf
                     .on_hover_text("the first copy is shown; a replay uses its edited values for all of them");
             }
         }
+        if is_wasm_run(&doc.recording) {
+            // The streams of a program have no addresses.
+            ui.label(RichText::new(text::bytes(b.bytes)).color(p.quiet));
+            show_edited(ui, edited);
+            return;
+        }
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.get()));
         let own = [("address", format!("{:#x}", b.va.get())), ("name", b.name.clone())];
         copy_menu::for_selection(&at, doc, actions, &own, &Selection::Buffer(b.name.clone()));
@@ -211,9 +224,40 @@ fn head(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, contents: &Buf
             actions.run_command("show-memory");
         }
         ui.label(RichText::new(text::bytes(b.bytes)).color(p.quiet));
-        if edited {
-            ui.label(RichText::new("● edited").color(p.edited));
+        show_edited(ui, edited);
+    });
+}
+
+/// Returns the name of a stream of a WebAssembly program.
+fn stream_name(stream: u32) -> &'static str {
+    let known = CopyStream::ALL.into_iter().find(|s| *s as u32 == stream);
+    known.map_or("stream", CopyStream::name)
+}
+
+fn show_edited(ui: &mut Ui, edited: bool) {
+    if edited {
+        ui.label(RichText::new("● edited").color(palette(ui).edited));
+    }
+}
+
+/// Says how a WebAssembly program runs on the edited input: the window does not replay it.
+fn show_run_hint(doc: &Document, ui: &mut Ui, buffer: &Buffer) {
+    if !is_wasm_run(&doc.recording) || buffer.role != BufferRole::Input {
+        return;
+    }
+    let p = palette(ui);
+    let commands = replay_commands(&doc.replay, &doc.path);
+    let Some(first) = commands.first() else { return };
+    let command = format!("{} --input {}=FILE", first.command, buffer.name);
+    ui.horizontal(|ui| {
+        ui.set_height(22.0);
+        let copy = widgets::icon_button(ui, icons::COPY, "Copy the replay command");
+        if copy.on_hover_text(&command).clicked() {
+            ui.ctx().copy_text(command.clone());
         }
+        let message = "Save edited bytes to a file, and run the program on it with kinescope replay --input.";
+        let words = RichText::new(message).font(small()).color(p.quiet);
+        ui.add(egui::Label::new(words).truncate()).on_hover_text(&command);
     });
 }
 

@@ -9,6 +9,7 @@ pub(super) mod outputs;
 mod plan;
 mod target;
 mod text_lines;
+mod wasm_run;
 
 pub use failures::fault;
 
@@ -17,6 +18,7 @@ use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{icons, palette};
 use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 use kinescope_session::Document;
+use kinescope_session::wasm_run::is_wasm_run;
 
 /// Width below which the three parts are stacked, points.
 const MIN_THREE_COLUMN_WIDTH: f32 = 560.0;
@@ -35,6 +37,9 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
             None,
         );
         return;
+    }
+    if is_wasm_run(&doc.recording) {
+        return wasm_run::ui(doc, ui);
     }
     let full = ui.available_rect_before_wrap();
     if full.width() < MIN_THREE_COLUMN_WIDTH {

@@ -5,6 +5,7 @@ mod driver_event;
 mod entry;
 mod pixel;
 mod reference_list;
+mod run_event;
 
 use crate::panels::common::actions::{PageTablesTarget, PanelAction, UiActions};
 use crate::panels::common::copy_menu;
@@ -20,6 +21,7 @@ use egui::{RichText, Ui};
 use kinescope_files::buffer_index::BufferOrigin;
 use kinescope_files::scene::Selection;
 use kinescope_files::values;
+use kinescope_session::wasm_run::is_wasm_run;
 use kinescope_session::{Document, derived_data, descriptions, lookup, page_runs, page_table_marks, text, xref_text};
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, ElementType};
@@ -42,6 +44,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, views: OtherViews<'_>, ui
     match doc.selection().clone() {
         Selection::Event | Selection::Register(_) => match doc.current_register() {
             Some(r) => register::details(doc, actions, ui, r),
+            None if run_event::ui(doc, actions, ui) => {}
             None if call::ui(doc, actions, ui) => {}
             None if driver_event::ui(doc, actions, ui) => {}
             None => event(doc, ui),
@@ -549,7 +552,9 @@ fn edits(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
         {
             actions.run_command("redo");
         }
-        if ui.button("Show plan").clicked() {
+        // The window makes no plan of a WebAssembly run.
+        let has_plan = !is_wasm_run(&doc.recording);
+        if has_plan && ui.button("Show plan").clicked() {
             actions.run_command("plan");
             actions.run_command("show-replay");
         }

@@ -1,6 +1,7 @@
 //! The Outline panel, at the left: the content of the recording.
 
 mod api_trace;
+mod wasm_run;
 
 use crate::panels::common::actions::{PageTablesTarget, PanelAction, UiActions};
 use crate::panels::common::copy_menu;

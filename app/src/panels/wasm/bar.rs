@@ -2,34 +2,19 @@
 
 use super::navigation::go_next_trap;
 use super::view::View;
+use crate::panels::common::copy_state::{state_colour, state_mark};
 use crate::theme::widgets::icon_button;
-use crate::theme::{Palette, body, icons, mono, palette, small};
-use egui::{Align, Color32, Key, Label, Layout, RichText, Ui};
+use crate::theme::{body, icons, mono, palette, small};
+use egui::{Align, Key, Label, Layout, RichText, Ui};
 use kinescope_session::wasm_run::{CopyState, WasmRunData};
 use kinescope_session::{Document, text};
 
 /// What the bar says of a run without counts.
 const NO_PROFILE: &str = "no profile: run with --profile on a GPU";
 
-/// Returns the colour of a state.
-pub(super) fn state_colour(p: &Palette, state: CopyState) -> Color32 {
-    match state {
-        CopyState::Running => p.job,
-        CopyState::Waiting => p.poll,
-        CopyState::Done => p.text,
-        CopyState::Trapped => p.error,
-    }
-}
-
-/// Returns the mark of a state: its shape tells it apart without colour.
-pub(super) fn state_mark(state: CopyState) -> &'static str {
-    match state {
-        CopyState::Running => "▶",
-        CopyState::Waiting => "…",
-        CopyState::Done => "✓",
-        CopyState::Trapped => "▲",
-    }
-}
+/// Room from which the bar has the share of active lanes, and room left of it for the target, points.
+const MIN_SHARE_ROOM: f32 = 130.0;
+const MIN_TARGET_ROOM: f32 = 120.0;
 
 /// Draws the bar.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, data: &WasmRunData) {
@@ -39,7 +24,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, data: &WasmRu
         ui.add_space(8.0);
         chips(view, ui, data);
         filter(view, ui);
-        if data.count(CopyState::Trapped) > 0 && icon_button(ui, icons::ARROW_RIGHT, "Next trap").clicked() {
+        if data.copies().count(CopyState::Trapped) > 0 && icon_button(ui, icons::ARROW_RIGHT, "Next trap").clicked() {
             go_next_trap(doc, view);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
@@ -48,9 +33,16 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, data: &WasmRu
                 Some(share) => format!("{} of lanes active", percent(share)),
                 None => NO_PROFILE.to_owned(),
             };
+            // A narrow panel keeps its switches; the outline has the target too.
+            if ui.available_width() < MIN_SHARE_ROOM {
+                return;
+            }
             let summary = RichText::new(message).font(small()).color(p.quiet);
             ui.add(Label::new(summary).truncate());
-            let target = data.run().target();
+            if ui.available_width() < MIN_TARGET_ROOM {
+                return;
+            }
+            let target = data.copies().run().target();
             let copies = text::count_noun(u64::from(target.copies), "copy", "copies");
             let summary = RichText::new(format!("{}, {copies} at once ·", target.name));
             ui.add(Label::new(summary.font(small()).color(p.quiet)).truncate());
@@ -66,13 +58,13 @@ pub(super) fn percent(share: f64) -> String {
 /// Draws a switch for all copies, and one for each state that occurs.
 fn chips(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
     let p = palette(ui);
-    let all = data.run().copies().len() as u64;
+    let all = data.copies().run().copies().len() as u64;
     let words = format!("all {}", text::count(all));
     if ui.selectable_label(view.state.is_none(), words).clicked() {
         view.state = None;
     }
     for state in CopyState::ALL {
-        let count = data.count(state);
+        let count = data.copies().count(state);
         if count == 0 {
             continue;
         }
@@ -86,7 +78,7 @@ fn chips(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
 
 fn filter(view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
-    let hint = RichText::new("name of an input").font(body()).color(p.quiet);
+    let hint = RichText::new("filter").font(body()).color(p.quiet);
     let edit = egui::TextEdit::singleline(&mut view.filter)
         .id(egui::Id::unique("wasm-filter"))
         .font(mono())

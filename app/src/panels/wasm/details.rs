@@ -1,14 +1,14 @@
 //! Details of the selected copy: its end, the bytes of its streams, its system calls.
 
-use super::bar::{state_colour, state_mark};
 use super::copies::stream_bytes;
-use super::view::{DetailsPage, StreamView, View};
+use super::view::{StreamView, View};
 use crate::panels::common::actions::UiActions;
+use crate::panels::common::copy_state::{state_colour, state_mark};
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{focus, icons, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
-use kinescope_session::wasm_run::{StreamForm, StreamRows, WasmRunData, call_count};
+use kinescope_session::wasm_run::{CopyPart, StreamForm, StreamRows, WasmRunData, call_count};
 use kinescope_session::{Document, text};
 use std::sync::Arc;
 use wasm_recording::{CopyStream, RecordedCopy};
@@ -21,47 +21,49 @@ const DIGIT: f32 = 6.7;
 
 /// Draws the details.
 pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, data: &Arc<WasmRunData>) {
-    let selected = view.copy.and_then(|copy| Some((copy, data.copy(copy)?)));
+    let selected = view.copy.and_then(|copy| Some((copy, data.copies().copy(copy)?)));
     let Some((number, copy)) = selected else {
         widgets::empty_state(ui, icons::CPU, "Select a copy to see its input and output.", None);
         return;
     };
     heading(view, ui, data, (number, copy));
-    let page = view.page.unwrap_or_else(|| best_page(copy));
-    pages(view, ui, copy, page);
-    match page {
-        DetailsPage::Stream(stream) => {
+    let part = view.part.unwrap_or_else(|| best_part(copy));
+    parts(view, ui, copy, part);
+    match part {
+        CopyPart::Stream(stream) => {
             read(view, actions, data, number, stream);
             stream_ui(&mut view.stream, ui, stream);
         }
-        DetailsPage::Calls => calls(doc, view, ui, data, (number, copy)),
+        CopyPart::Calls => calls(doc, view, ui, data, (number, copy)),
     }
 }
 
 /// Returns the part that says most: the error output if there is one, else the output, else the input.
-fn best_page(copy: &RecordedCopy) -> DetailsPage {
+fn best_part(copy: &RecordedCopy) -> CopyPart {
     let streams = [CopyStream::Error, CopyStream::Output];
     let found = streams.into_iter().find(|s| stream_bytes(copy, *s) > 0);
-    DetailsPage::Stream(found.unwrap_or(CopyStream::Input))
+    CopyPart::Stream(found.unwrap_or(CopyStream::Input))
 }
 
 fn heading(view: &mut View, ui: &mut Ui, data: &WasmRunData, (number, copy): (u32, &RecordedCopy)) {
     let p = palette(ui);
-    let Some(state) = data.state(number) else { return };
+    let Some(state) = data.copies().state(number) else {
+        return;
+    };
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(10.0);
         let name = RichText::new(&copy.name).font(mono()).color(p.text);
         ui.add(egui::Label::new(name).truncate());
         let ink = state_colour(p, state);
-        let summary = match data.trap(number) {
+        let summary = match data.copies().trap(number) {
             Some(trap) => trap.kind.name().to_owned(),
             None => copy.end.to_string(),
         };
         let summary = RichText::new(format!("{} {summary}", state_mark(state))).color(ink);
         ui.add(egui::Label::new(summary).truncate());
     });
-    let Some(trap) = data.trap(number) else { return };
+    let Some(trap) = data.copies().trap(number) else { return };
     ui.horizontal(|ui| {
         ui.add_space(10.0);
         match (&trap.place, data.trap_line(number)) {
@@ -86,31 +88,27 @@ fn heading(view: &mut View, ui: &mut Ui, data: &WasmRunData, (number, copy): (u3
     });
 }
 
-fn pages(view: &mut View, ui: &mut Ui, copy: &RecordedCopy, page: DetailsPage) {
-    let streams = [
-        ("input", CopyStream::Input),
-        ("output", CopyStream::Output),
-        ("error", CopyStream::Error),
-    ];
+fn parts(view: &mut View, ui: &mut Ui, copy: &RecordedCopy, shown: CopyPart) {
+    let margin = egui::Margin {
+        left: 8,
+        ..egui::Margin::ZERO
+    };
     // A narrow panel has two lines of them.
-    ui.horizontal_wrapped(|ui| {
-        ui.add_space(8.0);
-        for (name, stream) in streams {
-            let label = match stream_bytes(copy, stream) {
-                0 => name.to_owned(),
-                bytes => format!("{name} {}", text::bytes(bytes)),
+    let wrapped = |ui: &mut Ui| {
+        for part in CopyPart::ALL {
+            let label = match part {
+                CopyPart::Calls => format!("calls {}", text::count(call_count(copy))),
+                CopyPart::Stream(stream) => match stream_bytes(copy, stream) {
+                    0 => short_name(stream).to_owned(),
+                    bytes => format!("{} {}", short_name(stream), text::bytes(bytes)),
+                },
             };
             let label = RichText::new(label).font(small());
-            let of_stream = DetailsPage::Stream(stream);
-            if ui.selectable_label(page == of_stream, label).clicked() {
-                view.page = Some(of_stream);
+            if ui.selectable_label(shown == part, label).clicked() {
+                view.part = Some(part);
             }
         }
-        let label = RichText::new(format!("calls {}", text::count(call_count(copy)))).font(small());
-        if ui.selectable_label(page == DetailsPage::Calls, label).clicked() {
-            view.page = Some(DetailsPage::Calls);
-        }
-        if let DetailsPage::Stream(_) = page {
+        if let CopyPart::Stream(_) = shown {
             let form = view.stream.form();
             let (name, other) = match form {
                 StreamForm::Text => ("hex", StreamForm::Hex),
@@ -119,10 +117,32 @@ fn pages(view: &mut View, ui: &mut Ui, copy: &RecordedCopy, page: DetailsPage) {
             let button = egui::Button::new(RichText::new(name).font(small())).frame_when_inactive(false);
             if ui.add(button).on_hover_text("change the form of the bytes").clicked() {
                 view.stream.form = Some(other);
-                view.stream.list.top = 0.0;
+                view.stream.list.rows.top = 0.0;
             }
         }
-    });
+    };
+    let frame = egui::Frame::NONE.inner_margin(margin);
+    frame.show(ui, |ui| ui.horizontal_wrapped(wrapped));
+}
+
+fn short_name(stream: CopyStream) -> &'static str {
+    match stream {
+        CopyStream::Input => "input",
+        CopyStream::Output => "output",
+        CopyStream::Error => "error",
+    }
+}
+
+impl View {
+    /// Shows the next or the previous part of a copy; after the last comes the first.
+    pub(super) fn step_part(&mut self, data: &WasmRunData, copy: u32, forward: bool) {
+        let Some(copy) = data.copies().copy(copy) else { return };
+        let shown = self.part.unwrap_or_else(|| best_part(copy));
+        let all = CopyPart::ALL;
+        let here = all.iter().position(|part| *part == shown).unwrap_or(0);
+        let by = if forward { 1 } else { all.len() - 1 };
+        self.part = all.get((here + by) % all.len()).copied();
+    }
 }
 
 impl StreamView {
@@ -148,14 +168,14 @@ fn read(view: &mut View, actions: &mut UiActions, data: &Arc<WasmRunData>, copy:
         key,
         ..StreamView::default()
     };
-    let bytes = data.copy(copy).map_or(0, |c| stream_bytes(c, stream));
+    let bytes = data.copies().copy(copy).map_or(0, |c| stream_bytes(c, stream));
     if bytes <= AT_ONCE {
-        view.stream.take(data.run().stream(copy as usize, stream));
+        view.stream.take(data.copies().run().stream(copy as usize, stream));
         return;
     }
     let data = Arc::clone(data);
     actions.start_work::<View>("reading a stream of a copy", move |_| {
-        let bytes = data.run().stream(copy as usize, stream);
+        let bytes = data.copies().run().stream(copy as usize, stream);
         Box::new(move |_, view, _| {
             if view.stream.key == key {
                 view.stream.take(bytes);
@@ -182,31 +202,19 @@ fn stream_ui(view: &mut StreamView, ui: &mut Ui, stream: CopyStream) {
     let area = ui.available_rect_before_wrap();
     let room = area.width() - OFFSETS - 20.0;
     let bytes = if room >= 16.0 * 4.0 * DIGIT { 16 } else { 8 };
-    let width = view.widest + OFFSETS + 16.0;
-    let offset = view.sideways.scroll(ui, area, width);
-    let clip = area.with_min_x(area.left() + OFFSETS);
-    let mut widest = view.widest;
     let mut list = view.list;
-    list.show(ui, "Bytes of the stream", rows.rows(form, bytes), |ui, row, rect| {
-        let p = palette(ui);
+    let count = rows.rows(form, bytes);
+    list.show(ui, ("Bytes of the stream", count), OFFSETS, |ui, lines, row, rect| {
         let words = rows.row(form, bytes, row);
-        let r = focus::row_response(ui, rect, ui.scope_id().with(("stream", row)));
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, words.clone()));
-        if r.hovered() {
-            ui.painter().rect_filled(rect, 0.0, p.raised);
-        }
+        let id = ui.scope_id().with(("stream", row));
+        let r = lines.row(ui, rect, id, (words.clone(), false));
         let at = rows.offset(form, bytes, row).unwrap_or(0);
         let label = match form {
             StreamForm::Text => (row + 1).to_string(),
             StreamForm::Hex => format!("{at:06x}"),
         };
-        let number = Rect::from_min_max(rect.min, pos2(rect.left() + OFFSETS - 10.0, rect.bottom()));
-        paint_text(ui, number, Align2::RIGHT_CENTER, &label, mono_small(), p.quiet);
-        let galley = ui.painter().layout_no_wrap(words.clone(), mono_small(), p.text);
-        widest = widest.max(galley.size().x);
-        let place = pos2(rect.left() + OFFSETS - offset, rect.center().y - galley.size().y / 2.0);
-        let inside = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
-        inside.galley(place, galley, p.text);
+        lines.number(ui, rect, OFFSETS, &label);
+        lines.code(ui, rect, words.clone(), mono_small(), palette(ui).text);
         r.context_menu(|ui| {
             if ui.button("Copy row").clicked() {
                 ui.ctx().copy_text(words.clone());
@@ -219,8 +227,6 @@ fn stream_ui(view: &mut StreamView, ui: &mut Ui, stream: CopyStream) {
         });
     });
     view.list = list;
-    view.widest = widest;
-    view.sideways.bar(ui, "Bytes of the stream", area, width);
 }
 
 /// Draws the system calls. A click goes to the event of a call.
@@ -241,7 +247,7 @@ fn calls(doc: &mut Document, view: &mut View, ui: &mut Ui, data: &WasmRunData, (
     list.show(ui, "System calls", logged + more, |ui, row, rect| {
         let p = palette(ui);
         let inner = Rect::from_min_max(pos2(rect.left() + 12.0, rect.top()), rect.max);
-        let Some(call) = data.run().call(number as usize, row) else {
+        let Some(call) = data.copies().run().call(number as usize, row) else {
             let words = match row == logged {
                 true => format!("and {}", text::count_noun(copy.lost_calls, "later call", "later calls")),
                 false => "damaged".to_owned(),

@@ -9,7 +9,7 @@ pub fn go_next_trap(doc: &mut Document, view: &mut View) {
     let Content::Read(data) = view.content.clone() else {
         return;
     };
-    if let Some(copy) = data.next_trap(view.copy) {
+    if let Some(copy) = data.copies().next_trap(view.copy) {
         go_copy(doc, view, &data, copy);
         view.go_trap(&data, copy);
     }
@@ -18,7 +18,7 @@ pub fn go_next_trap(doc: &mut Document, view: &mut View) {
 /// Selects a copy here, and its last event everywhere.
 pub(super) fn go_copy(doc: &mut Document, view: &mut View, data: &WasmRunData, copy: u32) {
     view.select_copy(copy);
-    if let Some(last) = data.copy(copy).and_then(|c| c.events.end.checked_sub(1)) {
+    if let Some(last) = data.copies().copy(copy).and_then(|c| c.events.end.checked_sub(1)) {
         doc.go(last);
         view.seen_jump = doc.jumps;
     }

@@ -3,10 +3,10 @@
 use super::bar::percent;
 use super::view::{LineTarget, View};
 use crate::panels::common::actions::UiActions;
+use crate::panels::common::code_listing::{FunctionMenu, SearchField, SearchInput};
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, focus, icons, mono, mono_small, palette, small};
-use egui::accesskit::Role;
-use egui::{Align2, Color32, Key, Modifiers, Rect, RichText, Ui, WidgetInfo, pos2, vec2};
+use crate::theme::{ROW, body, icons, mono, palette, small};
+use egui::{Align2, Color32, Rect, RichText, Ui, pos2, vec2};
 use kinescope_session::text;
 use kinescope_session::wasm_run::WasmRunData;
 use std::sync::Arc;
@@ -14,10 +14,13 @@ use trace_core::progress::Progress;
 use wasm_run::BlockProfile;
 use wasm_text::ProgramText;
 
-/// Width of the line numbers, of the strip of active lanes, and of the marks of traps, points.
+/// Width of the line numbers and of the marks of traps, points.
 const NUMBERS: f32 = 56.0;
-const STRIP: f32 = 46.0;
 const MARKS: f32 = 18.0;
+/// Width of the number of active lanes, of the bar right of it, and of the gap after the bar, points.
+const SHARE: f32 = 42.0;
+const BAR_WIDTH: f32 = 34.0;
+const BAR_GAP: f32 = 6.0;
 /// Height of the bar above the lines, points.
 const BAR: f32 = 28.0;
 /// Maximum size of a text in bytes that is searched at once; more is searched in a background job.
@@ -55,7 +58,7 @@ fn bar(view: &mut View, actions: &mut UiActions, ui: &mut Ui, data: &Arc<WasmRun
     });
 }
 
-/// Draws the list of functions. It shows the function of the selected line, or of the first line in view.
+/// Draws the menu of functions. It shows the function of the selected line, or of the first line in view.
 fn functions(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
     let program = data.text();
     let functions = program.functions();
@@ -64,85 +67,54 @@ fn functions(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
         ui.label(message);
         return;
     }
-    let line = view.line.unwrap_or(view.program.top as u32);
+    let line = view.line.unwrap_or(view.program.rows.top as u32);
     let current = program.function(line);
     let name = current.map_or_else(|| "functions".to_owned(), |f| program.function_name(f));
-    let wide = (ui.available_width() - 230.0).clamp(90.0, 240.0);
-    let shown = widgets::truncate_middle(ui, wide - 34.0, &name, &mono());
-    let combo = egui::ComboBox::from_id_salt("wasm-function")
-        .selected_text(RichText::new(shown).font(mono()))
-        .width(wide)
-        .height(360.0)
-        .show_ui(ui, |ui| {
-            let area = egui::ScrollArea::vertical().max_height(320.0);
-            area.show_rows(ui, ROW, functions.len(), |ui, rows| {
-                for function in functions.get(rows).unwrap_or_default() {
-                    let name = text::truncate_middle(&program.function_name(*function), 64);
-                    let label = RichText::new(name).font(mono());
-                    if ui.selectable_label(current == Some(*function), label).clicked() {
-                        view.go_line(LineTarget::Line(function.first));
-                        ui.close();
-                    }
-                }
-            });
-        });
-    combo
-        .response
-        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Function"));
-    combo.response.on_hover_text(&name);
+    let menu = FunctionMenu {
+        id: "wasm-function",
+        label: "Function",
+        name: &name,
+        hover: &name,
+        width: (ui.available_width() - 230.0).clamp(90.0, 240.0),
+    };
+    let position = current.and_then(|f| functions.binary_search_by_key(&f.first, |f| f.first).ok());
+    let name_of = |n: usize| functions.get(n).map_or_else(String::new, |f| program.function_name(*f));
+    let chosen = menu.show(ui, (position, functions.len()), name_of);
+    if let Some(function) = chosen.and_then(|n| functions.get(n)) {
+        view.go_line(LineTarget::Line(function.first));
+    }
 }
 
 fn search(view: &mut View, actions: &mut UiActions, ui: &mut Ui, data: &Arc<WasmRunData>) {
-    let p = palette(ui);
-    let hint = RichText::new("search the program").font(body()).color(p.quiet);
-    let edit = egui::TextEdit::singleline(&mut view.search)
-        .id(egui::Id::unique("wasm-search"))
-        .font(mono())
-        .desired_width((ui.available_width() - 150.0).clamp(60.0, 150.0))
-        .hint_text(hint);
-    let r = ui.add(edit).accessible_name("Search the program");
-    let wanted = view.search.trim().to_lowercase();
-    if view.hits.0 != wanted {
-        if let Some(before) = view.searching.take() {
-            before.cancel();
-        }
-        view.hits = (wanted.clone(), Arc::default());
-        if data.text().text().len() <= AT_ONCE {
-            let lines = find_lines(data.text(), &wanted, &Progress::new());
-            view.set_hits(lines);
-        } else {
-            let (data, wanted) = (Arc::clone(data), wanted.clone());
-            view.searching = Some(actions.start_work::<View>("searching the program", move |progress| {
-                let lines = find_lines(data.text(), &wanted, progress);
-                Box::new(move |_, view, _| {
-                    if view.hits.0 == wanted {
-                        view.searching = None;
-                        view.set_hits(lines);
-                    }
-                })
-            }));
-        }
+    let field = SearchField {
+        id: "wasm-search",
+        hint: "search",
+        label: "Search the program",
+        width: (ui.available_width() - 150.0).clamp(60.0, 150.0),
+    };
+    match view.search.field(ui, field, view.line.unwrap_or(0)) {
+        Some(SearchInput::Search(wanted)) => start_search(view, actions, data, wanted),
+        Some(SearchInput::Go(line)) => view.go_line(LineTarget::Line(line)),
+        None => {}
     }
-    if r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
-        let back = ui.input(|i| i.modifiers.matches_exact(Modifiers::SHIFT));
-        let (lines, here) = (Arc::clone(&view.hits.1), view.line.unwrap_or(0));
-        let next = match back {
-            false => lines.iter().find(|l| **l > here).or(lines.first()),
-            true => lines.iter().rev().find(|l| **l < here).or(lines.last()),
-        };
-        if let Some(line) = next {
-            view.go_line(LineTarget::Line(*line));
-        }
-        r.request_focus();
+}
+
+/// Searches a short program at once, and a long one in the background.
+fn start_search(view: &mut View, actions: &mut UiActions, data: &Arc<WasmRunData>, wanted: String) {
+    if let Some(before) = view.searching.take() {
+        before.cancel();
     }
-    if !wanted.is_empty() {
-        let found = match view.hits.1.len() {
-            _ if view.searching.is_some() => RichText::new("searching…").color(p.quiet),
-            0 => RichText::new("not found").color(p.warning),
-            n => RichText::new(format!("{} found", text::count(n as u64))).color(p.quiet),
-        };
-        ui.label(found.font(small()));
+    view.search.is_running = data.text().text().len() > AT_ONCE;
+    if !view.search.is_running {
+        let lines = find_lines(data.text(), &wanted, &Progress::new());
+        view.set_hits(&wanted, lines);
+        return;
     }
+    let data = Arc::clone(data);
+    view.searching = Some(actions.start_work::<View>("searching the program", move |progress| {
+        let lines = find_lines(data.text(), &wanted, progress);
+        Box::new(move |_, view, _| view.set_hits(&wanted, lines))
+    }));
 }
 
 /// Returns the lines that contain a text in lower case, without regard to case. A cancelled search is incomplete.
@@ -159,61 +131,41 @@ fn find_lines(program: &ProgramText, wanted: &str, progress: &Progress) -> Vec<u
 
 impl View {
     /// Takes the lines that a search found, and goes to the next one.
-    fn set_hits(&mut self, lines: Vec<u32>) {
-        let here = self.line.unwrap_or(0);
-        if let Some(first) = lines.iter().find(|l| **l >= here).or(lines.first()) {
-            self.go_line(LineTarget::Line(*first));
+    fn set_hits(&mut self, wanted: &str, lines: Vec<u32>) {
+        if let Some(line) = self.search.set_hits(wanted, lines, self.line.unwrap_or(0)) {
+            self.go_line(LineTarget::Line(line));
         }
-        self.hits.1 = Arc::new(lines);
     }
 }
 
 fn lines(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
     let program = data.text();
-    let strip = if data.has_profile() { STRIP } else { 0.0 };
+    let strip = if data.has_profile() { SHARE + BAR_WIDTH } else { 0.0 };
     let left = NUMBERS + strip + MARKS;
     let mut list = view.program;
     let mut clicked = None;
-    let area = ui.available_rect_before_wrap();
-    let width = view.widest + left + 16.0;
-    let offset = view.sideways.scroll(ui, area, width);
-    let clip = area.with_min_x(area.left() + left);
-    let mut widest = view.widest;
-    list.show(ui, "Program", u64::from(program.lines()), |ui, row, rect| {
+    let count = u64::from(program.lines());
+    list.show(ui, ("Program", count), left, |ui, lines, row, rect| {
         let Ok(line) = u32::try_from(row) else { return };
         let p = palette(ui);
         let words = program.line(line);
         let traps = data.traps_at(line);
-        let r = focus::row_response(ui, rect, ui.scope_id().with(("wat", line)));
         let block = data.line_profile(line);
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, describe_line(line, words, traps, block)));
-        if view.line == Some(line) {
-            widgets::select(ui, rect);
-        } else if r.hovered() {
-            ui.painter().rect_filled(rect, 0.0, p.raised);
+        let label = describe_line(line, words, traps, block);
+        let selected = view.line == Some(line);
+        let r = lines.row(ui, rect, ui.scope_id().with(("wat", line)), (label, selected));
+        if view.search.is_hit(line) {
+            lines.hit(ui, rect);
         }
-        let is_hit = view.hits.1.binary_search(&line).is_ok();
-        if is_hit {
-            let mark = Rect::from_min_size(pos2(rect.left() + 5.0, rect.center().y - 3.0), vec2(4.0, 6.0));
-            ui.painter().rect_filled(mark, 1.0, p.text);
-        }
-        let number = Rect::from_min_max(rect.min, pos2(rect.left() + NUMBERS - 10.0, rect.bottom()));
-        let count = (row + 1).to_string();
-        paint_text(ui, number, Align2::RIGHT_CENTER, &count, mono_small(), p.quiet);
+        lines.number(ui, rect, NUMBERS, &(row + 1).to_string());
         if let Some(block) = block {
-            let cell = Rect::from_min_size(pos2(rect.left() + NUMBERS, rect.top()), vec2(STRIP - 6.0, ROW));
-            heat(ui, cell, block);
+            active_lanes(ui, rect, block);
         }
         if traps > 0 {
             let mark = Rect::from_min_size(pos2(rect.left() + NUMBERS + strip, rect.top()), vec2(MARKS, ROW));
             paint_text(ui, mark, Align2::LEFT_CENTER, "▲", body(), p.error);
         }
-        let ink = line_colour(ui, words, traps);
-        let galley = ui.painter().layout_no_wrap(words.to_owned(), mono(), ink);
-        widest = widest.max(galley.size().x);
-        let at = pos2(rect.left() + left - offset, rect.center().y - galley.size().y / 2.0);
-        let code = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
-        code.galley(at, galley, ink);
+        lines.code(ui, rect, words.to_owned(), mono(), line_colour(ui, words, traps));
         r.context_menu(|ui| {
             if ui.button("Copy line").clicked() {
                 ui.ctx().copy_text(words.trim().to_owned());
@@ -231,31 +183,36 @@ fn lines(view: &mut View, ui: &mut Ui, data: &WasmRunData) {
         }
     });
     view.program = list;
-    view.widest = widest;
-    view.sideways.bar(ui, "Program", area, width);
     if clicked.is_some() {
         view.line = clicked;
     }
 }
 
-/// Draws the share of active lanes: a bar on each line, the number on the first line of a block.
-fn heat(ui: &Ui, cell: Rect, (block, is_first): (BlockProfile, bool)) {
+/// Draws the share of active lanes: the number on the first line of a block, and right of it a bar on each line.
+fn active_lanes(ui: &Ui, row: Rect, (block, is_first): (BlockProfile, bool)) {
     let p = palette(ui);
+    let bar = Rect::from_min_size(
+        pos2(row.left() + NUMBERS + SHARE, row.top()),
+        vec2(BAR_WIDTH - BAR_GAP, row.height()),
+    );
     let Some(share) = block.active_share() else {
         // The block was never executed.
-        let dot = Rect::from_center_size(cell.left_center() + vec2(2.0, 0.0), vec2(3.0, 1.0));
+        let dot = Rect::from_center_size(bar.left_center() + vec2(2.0, 0.0), vec2(3.0, 1.0));
         ui.painter().rect_filled(dot, 0.0, p.poll);
         return;
     };
     let fill = p.panel.lerp_to_gamma(p.job, 0.18 + 0.42 * share as f32);
-    let width = (cell.width() * share as f32).max(2.0);
-    let bar = Rect::from_min_size(cell.min, vec2(width, cell.height()));
-    ui.painter().rect_filled(bar, 0.0, fill);
-    let edge = Rect::from_min_size(pos2(bar.right() - 2.0, bar.top()), vec2(2.0, bar.height()));
+    let width = (bar.width() * share as f32).max(2.0);
+    let full = Rect::from_min_size(bar.min, vec2(width, bar.height()));
+    ui.painter().rect_filled(full, 0.0, fill);
+    let edge = full.with_min_x(full.right() - 2.0);
     ui.painter().rect_filled(edge, 0.0, p.job);
     if is_first {
-        let number = cell.shrink2(vec2(3.0, 0.0));
-        paint_text(ui, number, Align2::LEFT_CENTER, &percent(share), small(), p.text);
+        let number = Rect::from_min_max(
+            pos2(row.left() + NUMBERS, row.top()),
+            pos2(bar.left() - 6.0, row.bottom()),
+        );
+        paint_text(ui, number, Align2::RIGHT_CENTER, &percent(share), small(), p.text);
     }
 }
 

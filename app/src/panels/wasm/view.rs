@@ -1,9 +1,10 @@
 //! State of the WebAssembly panel.
 
-use crate::theme::horizontal_scroll::HorizontalScroll;
+use crate::panels::common::actions::CopyRequest;
+use crate::panels::common::code_listing::{LineSearch, Listing};
 use crate::theme::rows::Rows;
 use kinescope_session::Document;
-use kinescope_session::wasm_run::{CopyState, StreamForm, StreamRows, WasmRunData};
+use kinescope_session::wasm_run::{CopyPart, CopyState, StreamForm, StreamRows, WasmRunData};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use wasm_recording::CopyStream;
@@ -29,15 +30,6 @@ pub(super) enum LineTarget {
     Line(u32),
 }
 
-/// Part of a copy that the details show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DetailsPage {
-    /// The bytes of a stream.
-    Stream(CopyStream),
-    /// The system calls.
-    Calls,
-}
-
 /// State of the panel.
 #[derive(Clone, Default)]
 pub struct View {
@@ -52,9 +44,11 @@ pub struct View {
     /// Text that names of listed copies contain.
     pub filter: String,
     /// Part of the copy that the details show; `None`: the one that says most.
-    pub page: Option<DetailsPage>,
-    /// Search text for the program.
-    pub search: String,
+    pub part: Option<CopyPart>,
+    /// Search of the program.
+    pub search: LineSearch,
+    /// What another panel asked for before the run was read.
+    pub(super) request: Option<CopyRequest>,
     /// The recording that is shown or read.
     pub(super) key: Option<usize>,
     pub(super) reading: Option<Progress>,
@@ -62,12 +56,7 @@ pub struct View {
     /// Listed copies, and the choice that they follow from; `None`: all copies.
     pub(super) chosen: (Option<CopyState>, String, Option<Arc<Vec<u32>>>),
     pub(super) copies: Rows,
-    pub(super) program: Rows,
-    pub(super) sideways: HorizontalScroll,
-    /// Width of the longest line that was in view, points.
-    pub(super) widest: f32,
-    /// Search text, and the lines that contain it.
-    pub(super) hits: (String, Arc<Vec<u32>>),
+    pub(super) program: Listing,
     pub(super) searching: Option<Progress>,
     pub(super) stream: StreamView,
     pub(super) calls: Rows,
@@ -83,35 +72,32 @@ pub(super) struct StreamView {
     pub damaged: bool,
     /// The form that the user chose; `None`: the one that suits the bytes.
     pub form: Option<StreamForm>,
-    pub list: Rows,
-    pub sideways: HorizontalScroll,
-    pub widest: f32,
+    pub list: Listing,
 }
 
 impl View {
-    /// Takes what was read. The first trapped copy is selected, else the copy of the current event.
-    pub(super) fn set_content(&mut self, doc: &mut Document, read: Result<Arc<WasmRunData>, String>) {
+    /// Takes the run. The first trapped copy is selected, else the copy of the current event.
+    pub(super) fn set_data(&mut self, doc: &Document, data: Arc<WasmRunData>) {
         self.reading = None;
-        self.content = match read {
-            Ok(data) => {
-                let current = data.run().find_copy_at(doc.current_event());
-                let current = current.and_then(|copy| u32::try_from(copy).ok());
-                let first = data.next_trap(None).or(current);
-                if let Some(copy) = first.or_else(|| data.copy(0).map(|_| 0)) {
-                    self.select_copy(copy);
-                    if let Some(line) = data.trap_line(copy) {
-                        self.go_line(LineTarget::Trap(line));
-                    }
-                }
-                self.seen_jump = doc.jumps;
-                if self.line.is_none() {
-                    let first = data.text().functions().first().map_or(0, |f| f.first);
-                    self.program.top = f64::from(first.saturating_sub(2));
-                }
-                Content::Read(data)
+        let copies = data.copies();
+        let first = copies
+            .next_trap(None)
+            .or_else(|| copies.find_copy_at(doc.current_event()));
+        if let Some(copy) = first.or_else(|| copies.copy(0).map(|_| 0)) {
+            self.select_copy(copy);
+            if let Some(line) = data.trap_line(copy) {
+                self.go_line(LineTarget::Trap(line));
             }
-            Err(why) => Content::Failed(why),
-        };
+        }
+        self.seen_jump = doc.jumps;
+        if self.line.is_none() {
+            let first = data.text().functions().first().map_or(0, |f| f.first);
+            self.program.rows.top = f64::from(first.saturating_sub(2));
+        }
+        if let Some(request) = self.request.take() {
+            self.answer(&data, request);
+        }
+        self.content = Content::Read(data);
     }
 
     /// Returns the run, once it is read.
@@ -127,7 +113,7 @@ impl View {
     pub(super) fn update_chosen(&mut self, data: &WasmRunData) {
         let filter = self.filter.trim();
         if (self.chosen.0, self.chosen.1.as_str()) != (self.state, filter) {
-            let copies = data.select(self.state, filter).map(Arc::new);
+            let copies = data.copies().select(self.state, filter).map(Arc::new);
             self.chosen = (self.state, filter.to_owned(), copies);
             self.copies.top = 0.0;
             self.reveal_copy();
@@ -136,7 +122,7 @@ impl View {
 
     /// Returns the number of listed copies.
     pub(super) fn listed(&self, data: &WasmRunData) -> u64 {
-        let all = data.run().copies().len();
+        let all = data.copies().run().copies().len();
         self.chosen.2.as_ref().map_or(all, |copies| copies.len()) as u64
     }
 
@@ -157,6 +143,40 @@ impl View {
         }
     }
 
+    /// Shows what another panel asks for, now or once the run is read.
+    pub fn show(&mut self, request: CopyRequest) {
+        match self.data().cloned() {
+            Some(data) => self.answer(&data, request),
+            None => self.request = Some(request),
+        }
+    }
+
+    fn answer(&mut self, data: &Arc<WasmRunData>, request: CopyRequest) {
+        match request {
+            CopyRequest::Copy(copy, part) => {
+                self.select_listed(data, copy);
+                self.part = part.or(self.part);
+            }
+            CopyRequest::Trap(copy) => {
+                self.select_listed(data, copy);
+                self.go_trap(data, copy);
+            }
+            CopyRequest::State(state) => {
+                (self.state, self.filter) = (state, String::new());
+            }
+        }
+    }
+
+    /// Selects a copy. If the list does not have it, lists all copies.
+    fn select_listed(&mut self, data: &WasmRunData, copy: u32) {
+        self.update_chosen(data);
+        if self.row_of(copy).is_none() {
+            (self.state, self.filter) = (None, String::new());
+            self.update_chosen(data);
+        }
+        self.select_copy(copy);
+    }
+
     /// Selects a copy, and brings it into view.
     pub(super) fn select_copy(&mut self, copy: u32) {
         self.copy = Some(copy);
@@ -174,9 +194,9 @@ impl View {
     pub(super) fn go_line(&mut self, target: LineTarget) {
         let (LineTarget::Trap(line) | LineTarget::Line(line)) = target;
         self.line = Some(line);
-        self.program.reveal(u64::from(line));
+        self.program.rows.reveal(u64::from(line));
         if let LineTarget::Trap(_) = target {
-            self.sideways = HorizontalScroll::default();
+            self.program.scroll_to_left();
         }
     }
 }

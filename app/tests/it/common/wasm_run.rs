@@ -47,6 +47,22 @@ pub const COLLATZ: &str = r#"(module $collatz
     (drop (call $fd_read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
     (call $print (call $collatz (call $parse)))))"#;
 
+/// Exits with the digit in the input. Divides by zero at a slash, and writes to descriptor 9 before it exits with 9.
+pub const EXITS: &str = r#"(module $exits
+  (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
+  (memory (export "memory") 1)
+  (func $main (export "_start") (local $code i32)
+    (i32.store (i32.const 0) (i32.const 64))
+    (i32.store (i32.const 4) (i32.const 1))
+    (drop (call $fd_read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (local.set $code (i32.sub (i32.load8_u (i32.const 64)) (i32.const 48)))
+    (drop (i32.div_u (i32.const 1) (i32.add (local.get $code) (i32.const 1))))
+    (if (i32.eq (local.get $code) (i32.const 9))
+      (then (drop (call $fd_write (i32.const 9) (i32.const 0) (i32.const 1) (i32.const 8)))))
+    (call $proc_exit (local.get $code))))"#;
+
 /// Fuel of a copy: more than a sequence of these numbers needs.
 const MAX_FUEL: u64 = 600;
 

@@ -151,7 +151,7 @@ fn kernel_panel_shows_code_and_links_to_launches() {
     w.harness.get_by_label("Search the PTX").focus();
     w.settle();
     w.type_text("ld.const");
-    assert!(w.has("1 line"), "the matching lines are counted");
+    assert!(w.has("1 found"), "the matching lines are counted");
     let copied = w.run_and_copy("copy-ptx");
     assert!(copied.contains(".version 8.0") && copied.contains("_Z7softmaxPKfPfif"));
 }

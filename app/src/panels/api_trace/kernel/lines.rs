@@ -2,10 +2,9 @@
 
 use super::view::View;
 use crate::panels::common::actions::UiActions;
-use crate::theme::widgets::{self, paint_text};
-use crate::theme::{focus, icons, mono, mono_small, palette, small};
-use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
+use crate::theme::widgets;
+use crate::theme::{icons, mono, palette, small};
+use egui::{Rect, RichText, Ui};
 use kinescope_session::text;
 use trace_core::api_trace::{ApiTrace, KernelCode};
 use trace_core::recording::CodeKind;
@@ -24,42 +23,22 @@ pub(super) fn ui(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trac
         return;
     }
     let p = palette(ui);
-    let mut list = view.list;
+    let mut listing = view.listing;
     let mut clicked = None;
-    // The list is as wide as the longest line that was in view.
-    let area = ui.available_rect_before_wrap();
-    let width = view.widest + NUMBERS + 16.0;
-    let offset = view.sideways.scroll(ui, area, width);
-    let clip = area.with_min_x(area.left() + NUMBERS);
-    let mut widest = view.widest;
-    list.show(ui, "PTX", code.lines() as u64, |ui, row, rect| {
+    listing.show(ui, ("PTX", code.lines() as u64), NUMBERS, |ui, lines, row, rect| {
         let line = code.line(row as usize);
-        let r = focus::row_response(ui, rect, ui.scope_id().with(("ptx", row)));
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("line {} {line}", row + 1)));
+        let label = format!("line {} {line}", row + 1);
         let here = view.line == Some(row as u32);
-        if here {
-            widgets::select(ui, rect);
-        } else if r.hovered() {
-            ui.painter().rect_filled(rect, 0.0, p.raised);
-        }
+        let r = lines.row(ui, rect, ui.scope_id().with(("ptx", row)), (label, here));
         let entry = row as usize == code.entry_line;
         if entry {
             let bar = Rect::from_min_size(rect.min, egui::vec2(3.0, rect.height()));
             ui.painter().rect_filled(bar, 0.0, p.job);
         }
-        if view.hits.1.binary_search(&(row as u32)).is_ok() {
-            let mark = Rect::from_min_size(pos2(rect.left() + 5.0, rect.center().y - 3.0), egui::vec2(4.0, 6.0));
-            ui.painter().rect_filled(mark, 1.0, p.text);
+        if view.search.is_hit(row as u32) {
+            lines.hit(ui, rect);
         }
-        let number = Rect::from_min_max(rect.min, pos2(rect.left() + NUMBERS - 10.0, rect.bottom()));
-        paint_text(
-            ui,
-            number,
-            Align2::RIGHT_CENTER,
-            &(row + 1).to_string(),
-            mono_small(),
-            p.quiet,
-        );
+        lines.number(ui, rect, NUMBERS, &(row + 1).to_string());
         let message = line.replace('\t', "    ");
         let words = message.trim_start();
         let ink = match words {
@@ -67,11 +46,7 @@ pub(super) fn ui(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trac
             w if w.starts_with("//") || w.starts_with('.') => p.quiet,
             _ => p.text,
         };
-        let galley = ui.painter().layout_no_wrap(message, mono(), ink);
-        widest = widest.max(galley.size().x);
-        let at = pos2(rect.left() + NUMBERS - offset, rect.center().y - galley.size().y / 2.0);
-        let code = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
-        code.galley(at, galley, ink);
+        lines.code(ui, rect, message, mono(), ink);
         r.context_menu(|ui| {
             if ui.button("Copy line").clicked() {
                 ui.ctx().copy_text(line.to_owned());
@@ -83,9 +58,7 @@ pub(super) fn ui(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trac
             clicked = Some(row as u32);
         }
     });
-    view.list = list;
-    view.widest = widest;
-    view.sideways.bar(ui, "PTX", area, width);
+    view.listing = listing;
     if clicked.is_some() {
         view.line = clicked;
     }

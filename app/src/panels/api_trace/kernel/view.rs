@@ -1,6 +1,6 @@
 //! State of the Kernel panel.
 
-use crate::theme::horizontal_scroll::HorizontalScroll;
+use crate::panels::common::code_listing::{LineSearch, Listing};
 use crate::theme::rows::Rows;
 use kinescope_session::Document;
 use std::sync::Arc;
@@ -14,21 +14,14 @@ pub struct View {
     pub function: Option<u32>,
     /// Its code, once it is read.
     pub code: Option<Arc<KernelCode>>,
-    /// Search text for the PTX.
-    pub search: String,
-    /// The search field requests the keyboard.
-    pub focus: bool,
-    /// The search text, and the lines that contain it.
-    pub(super) hits: (String, Arc<Vec<u32>>),
+    /// Search of the PTX.
+    pub search: LineSearch,
     /// The current line.
     pub(super) line: Option<u32>,
     /// The recording and the function that are being read, or were read.
     pub(super) code_key: Option<(usize, u32)>,
     pub(super) reading: Option<Progress>,
-    pub(super) list: Rows,
-    /// Horizontal scroll of the code, and the width of the longest line that was in view, points.
-    pub(super) sideways: HorizontalScroll,
-    pub(super) widest: f32,
+    pub(super) listing: Listing,
     pub(super) launches: Rows,
     pub(super) seen_jump: u64,
 }
@@ -43,6 +36,6 @@ impl View {
     /// Brings a line of the PTX into view.
     pub(super) fn go_line(&mut self, line: u32) {
         self.line = Some(line);
-        self.list.reveal(u64::from(line));
+        self.listing.rows.reveal(u64::from(line));
     }
 }

@@ -4,10 +4,11 @@ use super::view::View;
 use crate::panels::common::actions::{PanelAction, UiActions};
 use crate::panels::common::copy_menu;
 use crate::theme::columns::{Column, Table};
+use crate::theme::table_keys::{TableKey, TableKeys};
 use crate::theme::widgets::{self, paint_middle};
-use crate::theme::{focus, icons, mono, palette};
+use crate::theme::{icons, mono, palette};
 use egui::accesskit::Role;
-use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
+use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use kinescope_files::scene::Selection;
 use kinescope_session::api_trace::{self, LaunchSort};
 use kinescope_session::{Document, text};
@@ -102,7 +103,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
             view.list.reveal(row);
         }
     }
-    keyed(doc, view, ui, api_trace, count);
+    keyed(doc, view, actions, ui, api_trace, count);
     if count == 0 {
         widgets::empty_state(ui, icons::LIGHTNING, "No kernel of that name was launched.", None);
         return;
@@ -164,8 +165,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
     view.list = rows;
     if let Some((event, function)) = kernel {
         doc.go(event);
-        actions.push(PanelAction::Kernel(function));
-        actions.run_command("show-kernel");
+        show_kernel(actions, function);
         view.seen_jump = doc.jumps;
     } else if let Some(event) = go {
         doc.go(event);
@@ -278,37 +278,30 @@ fn keys_id() -> egui::Id {
 }
 
 /// Handles keys: arrows go from launch to launch in list order; Enter shows the kernel.
-fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, api_trace: &ApiTrace, count: u64) {
-    let id = keys_id();
-    let area = ui.available_rect_before_wrap();
-    let r = focus::area(ui, area, id);
-    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Launch table"));
-    if !ui.memory(|m| m.focused() == Some(id)) {
-        return;
-    }
-    let filter = EventFilter {
-        vertical_arrows: true,
-        ..Default::default()
+fn keyed(doc: &mut Document, view: &View, actions: &mut UiActions, ui: &Ui, api_trace: &ApiTrace, count: u64) {
+    let keys = TableKeys {
+        id: keys_id(),
+        name: "Launch table",
+        has_parts: false,
     };
-    ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
-    let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
-    let page = ((area.height() / crate::theme::ROW) as i64).max(1);
-    let moves = [
-        (Key::ArrowUp, -1),
-        (Key::ArrowDown, 1),
-        (Key::PageUp, -page),
-        (Key::PageDown, page),
-    ];
-    let Some((_, by)) = moves.into_iter().find(|(k, _)| pressed(*k)) else {
-        return;
-    };
-    let here = doc.current_launch().and_then(|n| view.row_of(n)).unwrap_or(0);
-    let to = here.saturating_add_signed(by).min(count.saturating_sub(1));
-    let event = view
-        .launch(to)
-        .and_then(|n| api_trace.launches().get(n as usize))
-        .map(|l| l.event);
-    if let Some(event) = event {
-        doc.go(event);
+    let here = || doc.current_launch().and_then(|n| view.row_of(n));
+    let launch = |row: Option<u64>| api_trace.launches().get(view.launch(row?)? as usize);
+    match keys.read(ui, here, count) {
+        Some(TableKey::Row(row)) => {
+            if let Some(launch) = launch(Some(row)) {
+                doc.go(launch.event);
+            }
+        }
+        Some(TableKey::Enter) => {
+            if let Some(launch) = launch(here()) {
+                show_kernel(actions, launch.function);
+            }
+        }
+        Some(TableKey::Part(_)) | None => {}
     }
+}
+
+fn show_kernel(actions: &mut UiActions, function: u32) {
+    actions.push(PanelAction::Kernel(function));
+    actions.run_command("show-kernel");
 }

@@ -7,6 +7,7 @@ use crate::theme::{palette, small, widgets};
 use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
 use kinescope_session::Document;
 use kinescope_session::derived_data::Stage;
+use kinescope_session::wasm_run::is_wasm_run;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::xref::{self, MAX_REFERENCES, Reference, XrefTarget};
@@ -56,6 +57,7 @@ pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let message = match doc.xref_target() {
+        None if is_wasm_run(&doc.recording) => "a WebAssembly run has no references to memory",
         None if doc.recording.api().is_some() => {
             "select a buffer or a byte of device memory to see the copies and launches that access it"
         }

@@ -24,6 +24,9 @@ type CachedOrder = (usize, Arc<Vec<u32>>);
 
 /// Draws the outline.
 pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
+    if let Some(copies) = doc.derived.run_copies().cloned() {
+        return super::wasm_run::ui(actions, ui, &copies);
+    }
     let Some(api_trace) = doc.api_trace() else { return };
     kernels(doc, actions, ui, &api_trace);
     streams(doc, ui, &api_trace);
