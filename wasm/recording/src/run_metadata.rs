@@ -124,13 +124,13 @@ impl RunMetadata {
 
     /// Returns the contents of a section.
     pub fn decode(bytes: &[u8]) -> Result<Self, WasmRecordingError> {
-        let facts: Self = serde_json::from_slice(bytes).map_err(|e| section_error(&e))?;
-        if facts.version != VERSION {
-            let version = facts.version;
+        let description: Self = serde_json::from_slice(bytes).map_err(|e| section_error(&e))?;
+        if description.version != VERSION {
+            let version = description.version;
             let reason = format!("it has version {version} (this program reads {VERSION})");
             return Err(section_error(&reason));
         }
-        Ok(facts)
+        Ok(description)
     }
 
     /// Returns the options of the run.
