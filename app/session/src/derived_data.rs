@@ -424,6 +424,7 @@ impl DerivedData {
                     status: i.status,
                 })
                 .collect(),
+            inputs: Vec::new(),
         }
     }
 
