@@ -2,12 +2,15 @@
 
 use super::Failure;
 use super::source::SourceRecording;
+use super::wasm_target::parse_target;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trace_core::container;
 use trace_core::progress::Progress;
 use trace_core::recording::rfc3339;
-use wasm_recording::{RUN_SECTION, RunToRecord, Target, WasmRun, to_recording};
+use wasm_gpu::GpuOptions;
+use wasm_ptx::CellSize;
+use wasm_recording::{RUN_SECTION, RunToRecord, Target, Translation, WasmRun, is_wasm_run, to_recording};
 use wasm_run::Report;
 
 /// Name and version of this program in recordings.
@@ -41,8 +44,8 @@ pub fn write(file: &Path, run: &RunToRecord<'_>) -> Result<(), Failure> {
     container::write(&recording, file, &Progress::new()).map_err(|e| failed(&e))
 }
 
-/// Returns the target of a run for its recording.
-pub fn describe_target(name: &str, report: &Report) -> Target {
+/// Returns the target of a run for its recording. `gpu` holds the choices of GPUs.
+pub fn describe_target(name: &str, gpu: &GpuOptions, report: &Report) -> Target {
     let nanoseconds = |seconds: f64| {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -60,3 +63,15 @@ pub fn format_now() -> String {
     let time = SystemTime::now().duration_since(UNIX_EPOCH);
     rfc3339(time.map_or(0, |t| t.as_secs()))
 }
+        translation: describe_translation(name, gpu),
+/// Returns the choices of the translator for a recording, or `None` if the target does not translate programs.
+pub fn describe_translation(target: &str, gpu: &GpuOptions) -> Option<Translation> {
+    let target = parse_target(target).ok()?;
+    target.is_translated().then(|| Translation {
+        cell: gpu.translation.cell.map(CellSize::bytes),
+        strict: gpu.translation.strict,
+        profile: gpu.translation.counters,
+        sort: gpu.sort,
+    })
+}
+

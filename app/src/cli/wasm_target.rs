@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use trace_core::progress::Progress;
-use wasm_agent::{AgentBackend, OpenError};
+use wasm_agent::{AgentBackend, CPU_TARGET, OpenError};
 use wasm_cpu::CpuBackend;
 use wasm_gpu::{GpuOptions, InterpreterBackend, RUN_WASM, WorkerBackend};
 use wasm_run::{Backend, BackendError, Control, Input, Program, ProgramError, ProgramRun, RunOptions};
@@ -29,6 +29,17 @@ pub enum WasmTarget {
         /// Name of the target at the agent: `cpu`, `interpreter` or `cudaN`.
         device: String,
     },
+}
+
+impl WasmTarget {
+    /// Returns whether the target runs translated programs.
+    pub fn is_translated(&self) -> bool {
+        match self {
+            Self::Cpu => false,
+            Self::Interpreter | Self::Cuda(_) => true,
+            Self::Agent { device, .. } => device != CPU_TARGET,
+        }
+    }
 }
 
 /// Parses the name of a target.

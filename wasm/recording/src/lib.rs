@@ -17,7 +17,7 @@ pub use copy::RecordedCopy;
 pub use difference::{CopyDifference, WasmDifference, describe_options};
 pub use error::WasmRecordingError;
 pub use reader::{RecordedCall, WasmRun, is_wasm_run, is_whole_run};
-pub use run_metadata::{SECTION as RUN_SECTION, Target, input_names};
+pub use run_metadata::{SECTION as RUN_SECTION, Target, Translation, input_names};
 pub use writer::{ALL_ENDED, RunToRecord, to_recording};
 
 use std::fmt;

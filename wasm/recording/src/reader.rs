@@ -108,6 +108,13 @@ impl WasmRun {
         module.map_or("", |m| m.origin.as_str())
     }
 
+    /// Returns the BLAKE3 digest of the program, as hexadecimal digits.
+    #[must_use]
+    pub fn program_digest(&self) -> &str {
+        let module = self.recording.api().and_then(|m| m.modules.first());
+        module.map_or("", |m| m.digest.as_str())
+    }
+
     /// Returns the options of the run.
     #[must_use]
     pub fn options(&self) -> &RunOptions {

@@ -23,6 +23,23 @@ pub struct Target {
     pub compile_ns: u64,
     /// Time from the first start of a copy to the last result, in nanoseconds.
     pub run_ns: u64,
+    /// Choices of the translator for GPUs; `None` if the program was not translated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translation>,
+}
+
+/// Choices of a run of a translated program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Translation {
+    /// Bytes of a copy's memory that stand together, or `None` for the translator's choice.
+    pub cell: Option<u32>,
+    /// Each loop can stop for the host.
+    pub strict: bool,
+    /// Executions and active lanes of each block are counted.
+    pub profile: bool,
+    /// Large inputs start first.
+    pub sort: bool,
 }
 
 /// Bytes that are text in most cases.

@@ -64,6 +64,7 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let path = arguments.program.path();
     let target = &arguments.target;
+    let gpu = target.gpu_options(0, arguments.profile);
     let backend = target.open(&arguments.on, path, options.clone(), program.clone(), arguments.profile)?;
     let folder = OutputFolder::create(&arguments.to, arguments.calls, &arguments.inputs)?;
     let report = progress_line::run_with_progress("running", |progress, step| {
@@ -88,7 +89,7 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
                 program: program.bytes(),
                 program_name: &arguments.program.name(),
                 options: &options,
-                target: wasm_recordings::describe_target(&arguments.on, &ran.report),
+                target: wasm_recordings::describe_target(&arguments.on, &gpu, &ran.report),
                 inputs: &inputs,
                 runs: &ran.results,
                 unfinished: &ran.unfinished,
