@@ -3,6 +3,7 @@
 //! [`to_recording`] writes a run as an API trace, and [`WasmRun`] reads it.
 
 mod call_names;
+mod check;
 mod copy;
 mod difference;
 mod error;
@@ -13,6 +14,7 @@ mod run_metadata;
 mod stream_memory;
 mod writer;
 
+pub use check::check_run;
 pub use copy::RecordedCopy;
 pub use difference::{CopyDifference, WasmDifference, describe_options};
 pub use error::WasmRecordingError;
