@@ -34,6 +34,17 @@ pub fn read(opened: &SourceRecording, progress: &Progress) -> Result<WasmRun, Fa
     WasmRun::from_recording(&opened.recording, progress).map_err(|e| Failure::file(&opened.file, e))
 }
 
+/// Returns an error if a recording is a run. `why` says why the verb does not apply to it, and what does.
+pub fn reject_run(opened: &SourceRecording, why: &str) -> Result<(), Failure> {
+    match is_wasm_run(&opened.recording) {
+        true => Err(Failure::file(
+            &opened.file,
+            format!("this is a run of a WebAssembly program: {why}"),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Writes a run to a file.
 ///
 /// # Errors
@@ -55,15 +66,10 @@ pub fn describe_target(name: &str, gpu: &GpuOptions, report: &Report) -> Target 
         copies: report.copies,
         compile_ns: nanoseconds(report.compile_seconds),
         run_ns: nanoseconds(report.seconds),
+        translation: describe_translation(name, gpu),
     }
 }
 
-/// Returns the current time in the form of recordings.
-pub fn format_now() -> String {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH);
-    rfc3339(time.map_or(0, |t| t.as_secs()))
-}
-        translation: describe_translation(name, gpu),
 /// Returns the choices of the translator for a recording, or `None` if the target does not translate programs.
 pub fn describe_translation(target: &str, gpu: &GpuOptions) -> Option<Translation> {
     let target = parse_target(target).ok()?;
@@ -75,3 +81,8 @@ pub fn describe_translation(target: &str, gpu: &GpuOptions) -> Option<Translatio
     })
 }
 
+/// Returns the current time in the form of recordings.
+pub fn format_now() -> String {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    rfc3339(time.map_or(0, |t| t.as_secs()))
+}
