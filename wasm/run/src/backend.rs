@@ -182,6 +182,11 @@ pub trait Backend {
         Vec::new()
     }
 
+    /// Returns whether the target calls [`Control::input_started`].
+    fn reports_starts(&self) -> bool {
+        true
+    }
+
     /// Returns the maximum number of nested calls of a copy if the target allows fewer than the limit of the options.
     fn lowered_call_depth(&self) -> Option<u32> {
         None
