@@ -158,7 +158,7 @@ fn check_unfinished(run: &WasmRun, findings: &mut Vec<Finding>) {
     }
     if group.copies > 0 {
         let message = format!(
-            "the run stopped before {} of {} ended, {running} running and {} not started: {}",
+            "the run stopped before {} of {} copies ended, {running} running and {} not started: {}",
             group.copies,
             run.copies().len(),
             group.copies.saturating_sub(running),

@@ -352,7 +352,7 @@ fn every_word_is_documented() {
 }
 
 /// Creates many events, of which some pass early and some late.
-fn long() -> (crate::Recording, Derived) {
+fn long() -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     for n in 0..500_000u64 {
         if n % 1000 == 999 {
