@@ -366,7 +366,7 @@ FINDING = structure(
         "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs "
         "assumed damaged-section shader-not-run undecoded-access writable-and-executable aliased-attributes "
         "aliased-rights mapped-unused writable-page-table not-recorded driver-error "
-        "unmapped-address not-freed")),
+        "unmapped-address not-freed copy-trapped copy-limit copy-failed copy-unfinished")),
     ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
 )
 FACTS = structure(

@@ -5,6 +5,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Size of a page of a program's memory, bytes.
+pub const PAGE_BYTES: u64 = 64 << 10;
+
 /// What a client asks for. The program and the inputs follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WasmRun {
@@ -99,14 +102,14 @@ pub enum WasmEnd {
     Trap {
         /// Number of the kind of trap.
         kind: u32,
-        /// The place, if it is known.
-        place: Option<WasmPlace>,
+        /// The location, if it is known.
+        location: Option<WasmLocation>,
     },
 }
 
-/// Place of a trap.
+/// Location of a trap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WasmPlace {
+pub struct WasmLocation {
     /// Name of the function.
     pub function: String,
     /// Index of the function, imports included.

@@ -3,9 +3,13 @@
 
 use crate::cuda::CudaStandIn;
 use crate::{PromptingProgram, program};
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+/// Name of the file with the agent's log.
+const LOG: &str = "agent.log";
 
 /// An agent on the stand-in, ended on drop.
 #[derive(Debug)]
@@ -14,6 +18,7 @@ pub struct Agent {
     pub child: Child,
     /// The socket that it listens on in addition to its port.
     pub socket: PathBuf,
+    log: PathBuf,
 }
 
 impl Agent {
@@ -56,7 +61,7 @@ impl Agent {
             .envs(set.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(File::create(cuda.file(LOG)).unwrap())
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -80,7 +85,14 @@ impl Agent {
         );
         let paired = pair.answer("y");
         assert_eq!(paired.code, Some(0), "{paired:?}");
-        Self { child, socket }
+        let log = cuda.file(LOG);
+        Self { child, socket, log }
+    }
+
+    /// Returns the log until now.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
     }
 }
 

@@ -25,7 +25,7 @@ mod tests;
 
 pub use compile::Filter;
 pub use complete::{Candidate, CandidateKind, Completions, complete};
-pub use context::{Derived, Interrupt, JobBounds, Jobs};
+pub use context::{Derived, InputSpan, Interrupt, JobBounds, Jobs};
 pub use edit_distance::{distance, nearest};
 pub use error::{FilterError, FilterErrorKind};
 pub use keywords::{KEYWORDS, Keyword, Meaning};

@@ -70,6 +70,14 @@ pub enum FindingKind {
     UnmappedAddress,
     /// A buffer that a client of the kernel driver did not free, although it freed its channels and other buffers.
     NotFreed,
+    /// Copies of a WebAssembly program trapped at the same instruction.
+    CopyTrapped,
+    /// Copies of a WebAssembly program stopped at a limit of time, output or nested calls.
+    CopyLimit,
+    /// Copies of a WebAssembly program ended with the same exit code, which is not 0.
+    CopyFailed,
+    /// A run of a WebAssembly program stopped before all copies ended.
+    CopyUnfinished,
 }
 
 impl FindingKind {
@@ -89,7 +97,10 @@ impl FindingKind {
             | Self::WritablePageTable
             | Self::NotRecorded
             | Self::DriverError
-            | Self::UnmappedAddress => Severity::Warning,
+            | Self::UnmappedAddress
+            | Self::CopyTrapped
+            | Self::CopyLimit
+            | Self::CopyUnfinished => Severity::Warning,
             Self::MappedWithoutContent
             | Self::FeatureChanged
             | Self::StateBeforeRecording
@@ -100,7 +111,8 @@ impl FindingKind {
             | Self::WritableAndExecutable
             | Self::AliasedRights
             | Self::MappedUnused
-            | Self::NotFreed => Severity::Note,
+            | Self::NotFreed
+            | Self::CopyFailed => Severity::Note,
         }
     }
 }

@@ -16,7 +16,7 @@ pub use parts::JobParts;
 use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
-    DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording, RingEntryRow, SavedMemoryRow, TraceKind,
+    Api, DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording, RingEntryRow, SavedMemoryRow, TraceKind,
 };
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +86,12 @@ pub enum TrimError {
         /// Number of its events.
         events: u64,
     },
+    /// The recording is a run of a WebAssembly program.
+    #[error(
+        "a part of a run of a WebAssembly program can be neither replayed nor compared; `kinescope wasm run --record` \
+         with fewer inputs makes a smaller recording, and `kinescope events --where 'input = \"NAME\"'` lists a part of this one"
+    )]
+    WasmRun,
     /// Nothing is chosen.
     #[error("nothing is chosen: a range is FIRST..LAST, both included, and FIRST is not after LAST")]
     Nothing,
@@ -171,12 +177,24 @@ pub struct TrimResult {
     pub summary: TrimSummary,
 }
 
+/// Checks that a recording can be cut.
+///
+/// # Errors
+/// [`TrimError::WasmRun`] for a run of a WebAssembly program.
+pub fn check_kind(recording: &Recording) -> Result<(), TrimError> {
+    match recording.api().is_some_and(|m| m.api == Api::Wasm) {
+        true => Err(TrimError::WasmRun),
+        false => Ok(()),
+    }
+}
+
 /// Cuts a recording. A cut that removes nothing returns the recording unchanged.
 ///
 /// # Errors
 ///
 /// When the selection does not exist, some of it is damaged, or the work was cancelled.
 pub fn trim(recording: &Recording, request: &TrimRequest, progress: &Progress) -> Result<TrimResult, TrimError> {
+    check_kind(recording)?;
     let events = recording.events.len();
     let request = &extend_to_whole_writes(recording, request);
     let mut trim_summary = TrimSummary {

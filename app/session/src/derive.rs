@@ -215,7 +215,9 @@ pub fn find_out(
             // After the timeline stage the jobs are known and need not be found again.
             let known = derived.has_stage(Stage::Timeline);
             let submits = known.then(|| derived.jobs.iter().map(JobFact::to_submit).collect::<Vec<_>>());
-            Part::Findings(check::check_submits(recording, submits.as_deref(), progress)?)
+            let mut findings = check::check_submits(recording, submits.as_deref(), progress)?;
+            findings.extend(wasm_recording::check_run(recording, progress)?);
+            Part::Findings(findings)
         }
         Stage::File => {
             let mut found = damage(source, progress)?;

@@ -443,6 +443,7 @@ impl DerivedData {
                     status: i.status,
                 })
                 .collect(),
+            inputs: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The lanes of saved filters: matching events, searched once off the interface thread.
 
 use crate::derived_data::DerivedData;
+use crate::wasm_run::add_filter_inputs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::Recording;
@@ -91,6 +92,7 @@ pub fn search(
     progress: &Progress,
 ) -> Result<Result<Selection, Cancelled>, FilterError> {
     let filter_data = query.needs_derived().then(|| derived.filter_data());
+    let filter_data = add_filter_inputs(query, recording, filter_data);
     let filter = query.compile(recording, filter_data.as_ref())?;
     Ok(filter.select(&recording.events, progress))
 }

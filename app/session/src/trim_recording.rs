@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::registers::RegisterMap;
-use trace_core::trim::{JobParts, Part, TrimError, TrimRequest, TrimResult, trim};
+use trace_core::trim::{JobParts, Part, TrimError, TrimRequest, TrimResult, check_kind, trim};
 use trace_core::{Recording, ranges};
 
 /// The options of a trim.
@@ -140,6 +140,7 @@ pub fn trim_to_job_ranges(
     progress: &Progress,
     on_found: impl FnOnce(),
 ) -> Result<(TrimmedPart, Option<String>), TrimRangeError> {
+    check_kind(recording)?;
     let whole = TrimSource::new(recording, source, progress).map_err(TrimError::from)?;
     let jobs = whole.producers().parts().len() as u64;
     if jobs == 0 {

@@ -13,9 +13,10 @@ pub use stream_rows::{StreamForm, StreamRows};
 use run_copies::place;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use trace_core::filter::{Derived, InputSpan, Query};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
-use wasm_recording::CopyStream;
+use wasm_recording::{CopyStream, RecordedCopy, WasmRun};
 use wasm_run::BlockProfile;
 use wasm_text::ProgramText;
 
@@ -23,6 +24,25 @@ use wasm_text::ProgramText;
 #[must_use]
 pub fn is_wasm_run(recording: &Recording) -> bool {
     wasm_recording::is_wasm_run(recording)
+}
+
+/// Adds the inputs of a run to the data that a query is compiled with, if the query tests inputs. The inputs of a cut or
+/// damaged run are unknown.
+#[must_use]
+pub fn add_filter_inputs(query: &Query, recording: &Recording, derived: Option<Derived>) -> Option<Derived> {
+    if !query.needs_inputs() || !is_wasm_run(recording) {
+        return derived;
+    }
+    let run = WasmRun::from_recording(recording, &Progress::new()).ok();
+    let copies = run.iter().flat_map(WasmRun::copies);
+    let span = |copy: &RecordedCopy| InputSpan {
+        name: copy.name.clone(),
+        events: (copy.events.start, copy.events.end.saturating_sub(1)),
+    };
+    Some(Derived {
+        inputs: copies.map(span).collect(),
+        ..derived.unwrap_or_default()
+    })
 }
 
 /// A part of a copy that a view shows.

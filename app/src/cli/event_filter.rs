@@ -2,6 +2,7 @@
 
 use super::source::SourceRecording;
 use super::{Failure, empty_result, progress_line};
+use kinescope_session::wasm_run::add_filter_inputs;
 use trace_core::filter::{Derived, Filter, Query, Selection};
 use trace_core::ranges;
 
@@ -17,6 +18,7 @@ pub fn compile(option: &str, text: &str, opened: &SourceRecording) -> Result<Fil
         true => Some(Derived::from(&opened.timeline()?)),
         false => None,
     };
+    let derived = add_filter_inputs(&query, &opened.recording, derived);
     query.compile(&opened.recording, derived.as_ref()).map_err(describe)
 }
 

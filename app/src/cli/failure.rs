@@ -80,6 +80,15 @@ impl Failure {
         }
     }
 
+    /// Returns the same failure with the exit code of a signal that ended the verb early.
+    #[must_use]
+    pub fn with_signal(self, code: Option<u8>) -> Self {
+        Self {
+            code: code.unwrap_or(self.code),
+            ..self
+        }
+    }
+
     /// Returns the exit code of the process.
     #[must_use]
     pub fn code(&self) -> u8 {

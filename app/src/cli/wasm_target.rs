@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use trace_core::progress::Progress;
-use wasm_agent::{AgentBackend, OpenError};
+use wasm_agent::{AgentBackend, CPU_TARGET, OpenError};
 use wasm_cpu::CpuBackend;
-use wasm_gpu::{GpuBackend, GpuOptions, InterpreterBackend, RUN_WASM};
+use wasm_gpu::{GpuOptions, InterpreterBackend, RUN_WASM, WorkerBackend};
 use wasm_run::{Backend, BackendError, Control, Input, Program, ProgramError, ProgramRun, RunOptions};
 
 /// A target of WebAssembly programs.
@@ -29,6 +29,17 @@ pub enum WasmTarget {
         /// Name of the target at the agent: `cpu`, `interpreter` or `cudaN`.
         device: String,
     },
+}
+
+impl WasmTarget {
+    /// Returns whether the target runs translated programs.
+    pub fn is_translated(&self) -> bool {
+        match self {
+            Self::Cpu => false,
+            Self::Interpreter | Self::Cuda(_) => true,
+            Self::Agent { device, .. } => device != CPU_TARGET,
+        }
+    }
 }
 
 /// Parses the name of a target.
@@ -115,8 +126,8 @@ pub fn open(
 ///
 /// # Errors
 /// When the program does not fit the options.
-pub fn open_gpu(program: Program, options: RunOptions, gpu: GpuOptions) -> Result<GpuBackend, ProgramError> {
-    GpuBackend::new(program, options, gpu, || worker_command(RUN_WASM))
+pub fn open_gpu(program: Program, options: RunOptions, gpu: GpuOptions) -> Result<WorkerBackend, ProgramError> {
+    WorkerBackend::new(program, options, gpu, || worker_command(RUN_WASM))
 }
 
 /// Returns the time of the last run: as the target measured it, else `measured`, the caller's time without compilation.

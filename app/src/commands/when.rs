@@ -245,9 +245,9 @@ pub fn can_replay(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none() && d.replay.obstacle().is_none())
 }
 
-/// Returns whether the recording can be trimmed: it has events, and the sheet is not open.
+/// Returns whether the recording can be trimmed: it has events, is no WebAssembly run, and the sheet is not open.
 pub fn can_trim(app: &App) -> bool {
-    has_events(app) && app.trim_sheet.is_none()
+    has_events(app) && !has_wasm_run(app) && app.trim_sheet.is_none()
 }
 
 /// Returns whether the recording can be bisected: it has jobs, and the sheet is not open.

@@ -5,7 +5,7 @@ use crate::plans;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::run::ArtifactsHeader;
 use replay_engine::target::TargetRequest;
-use replay_engine::wasm::{WasmCall, WasmCopyLimits, WasmEnd, WasmPlace, WasmReport, WasmRun, WasmTranslation};
+use replay_engine::wasm::{WasmCall, WasmCopyLimits, WasmEnd, WasmLocation, WasmReport, WasmRun, WasmTranslation};
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
     DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest,
@@ -91,7 +91,7 @@ fn add_wasm(add: Add<'_>) {
     add("wire", "wasm-inputs", message(10, &inputs));
     add("wire", "wasm-cancel", message(10, &WasmRequest::Cancel));
     add("wire", "wasm-accepted", message(11, &WasmReply::Accepted));
-    let place = WasmPlace {
+    let location = WasmLocation {
         function: "main".into(),
         function_index: 3,
         offset: 0x40,
@@ -107,7 +107,7 @@ fn add_wasm(add: Add<'_>) {
         index: 1,
         end: WasmEnd::Trap {
             kind: 8,
-            place: Some(place),
+            location: Some(location),
         },
         output_bytes: 3,
         error_bytes: 0,

@@ -1,14 +1,17 @@
 //! A run of a WebAssembly program on an agent: program and inputs go out, results come back as copies end.
 
 use super::error::{ClientError, Stage};
-use super::session::{Client, Connection};
+use super::session::{Client, Connection, wire_error_at};
 use crate::wasm::{WasmCall, WasmObserver, WasmReport, WasmResult, WasmRun};
 use crate::wire::wasm_message::{
     MAX_INPUTS_OF_MESSAGE, MAX_REQUESTS_OF_INPUT, WASM_VERSION, WasmInputHeader, WasmRefusal, WasmReply, WasmRequest,
     WasmResultHeader,
 };
-use crate::wire::{BULK, Frame, Topic};
+use crate::wire::{BULK, Frame, Sender, Topic};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Interval at which a cancellation is noticed.
@@ -18,7 +21,7 @@ const BATCH_BYTES: usize = BULK;
 /// Maximum number of requests of several inputs of one message. Each input has at least one.
 const BATCH_REQUESTS: usize = MAX_INPUTS_OF_MESSAGE;
 /// Maximum time for an agent to confirm a cancellation. Then the end of the connection stops the run.
-const CANCEL_LIMIT: Duration = Duration::from_secs(15);
+const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum time for the next part of an output, which the agent sends without a pause.
 const PART_LIMIT: Duration = Duration::from_secs(60);
 /// What the outputs of a copy may exceed their limit by: a copy ends after the call that exceeds it.
@@ -68,10 +71,49 @@ impl Client {
             observer,
             cancelled: Cell::new(None),
         };
-        exchange.send_program(program)?;
-        exchange.send_inputs(&inputs)?;
-        exchange.receive_results()
+        let sender = self.connection.sender.clone();
+        let work = || {
+            exchange.send_program(program)?;
+            exchange.send_inputs(&inputs)?;
+            exchange.receive_results()
+        };
+        run_until_cancelled(observer, sender, work)
     }
+}
+
+/// Does the work of a run. Closes the connection [`CANCEL_LIMIT`] after a cancellation: a write to an agent that does not
+/// read waits much longer.
+fn run_until_cancelled<T>(
+    observer: &dyn WasmObserver,
+    sender: Sender,
+    work: impl FnOnce() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    let is_closed = &AtomicBool::new(false);
+    let (work_ended, wait) = sync_channel::<()>(0);
+    let watch = move || {
+        let mut cancelled: Option<Instant> = None;
+        // The other end is dropped when the work ends.
+        while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            if observer.is_cancelled() && cancelled.get_or_insert_with(Instant::now).elapsed() > CANCEL_LIMIT {
+                is_closed.store(true, Ordering::SeqCst);
+                sender.close();
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("kinescope-cancel".into());
+        thread
+            .spawn_scoped(scope, watch)
+            .map_err(|e| wire_error_at(Stage::SendProgram, e.into()))?;
+        let result = work();
+        drop(work_ended);
+        result
+    })
+    .map_err(|e| match is_closed.load(Ordering::SeqCst) {
+        true => ClientError::Cancelled,
+        false => e,
+    })
 }
 
 /// The messages of one run. An error before the run ends the connection, and that ends the agent's part.

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// Size of the outputs of a result that waits outside of the queue of its session, bytes: the queue is limited by the
 /// number of events.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
+/// Maximum number of characters of a text in the log that the client or its program can choose.
+const MAX_LOG_CHARACTERS: usize = 400;
 
 /// Passes what a run reports to its session.
 struct Observer {
@@ -80,46 +82,49 @@ impl Session {
         Ok(self.sender.send(Topic::Wasm, reply)?)
     }
 
-    fn refuse_wasm(&self, refusal: WasmRefusal) -> Result<(), SessionEnd> {
-        tracing::info!(client = self.name, "WebAssembly program not run: {refusal:?}");
-        self.reply_wasm(&WasmReply::Refused(refusal))
+    /// Runs a program from its announcement to the last message, and logs one line about it.
+    fn start_wasm(&mut self, run: WasmRun) -> Result<(), SessionEnd> {
+        let (begin, target, inputs) = (Instant::now(), run.target.clone(), run.inputs);
+        let mut digest = None;
+        let ended = self.run_wasm(run, &mut digest);
+        tracing::info!(
+            "WebAssembly run of client {}: program {}, {inputs} input{} on {}, {:.3} s: {}",
+            self.name,
+            digest.as_deref().unwrap_or("not received"),
+            if inputs == 1 { "" } else { "s" },
+            format_for_log(&target),
+            begin.elapsed().as_secs_f64(),
+            format_for_log(&describe_end(&ended))
+        );
+        self.reply_wasm(&ended?)
     }
 
-    fn start_wasm(&mut self, run: WasmRun) -> Result<(), SessionEnd> {
+    /// Runs a program, and returns the last message to the client. `digest` gets the digest of the program.
+    fn run_wasm(&mut self, run: WasmRun, digest: &mut Option<String>) -> Result<WasmReply, SessionEnd> {
         if self.hold.is_some() {
             return Err(SessionEnd::protocol("a WebAssembly run on a connection with a lease"));
         }
         if let Err(why) = check_budgets(&run, &self.options().wasm, self.options().longest_run) {
-            return self.refuse_wasm(WasmRefusal::Limit(why));
+            return Ok(WasmReply::Refused(WasmRefusal::Limit(why)));
         }
         let lease = match self.lease_wasm_target(&run.target) {
             Ok(lease) => lease,
-            Err(refusal) => return self.refuse_wasm(refusal),
+            Err(refusal) => return Ok(WasmReply::Refused(refusal)),
         };
         self.reply_wasm(&WasmReply::Accepted)?;
         let program = self.receive_bytes(run.program_bytes)?;
+        *digest = Some(blake3::hash(&program).to_hex().to_string());
         let prepared = match self.prepare_wasm(&run, program)? {
             Ok(prepared) => prepared,
-            Err(why) => {
-                drop(lease);
-                return self.refuse_wasm(WasmRefusal::Program(why));
-            }
+            Err(why) => return Ok(WasmReply::Refused(WasmRefusal::Program(why))),
         };
         self.reply_wasm(&WasmReply::Ready)?;
         let Some(inputs) = self.receive_inputs(&run)? else {
-            drop(lease);
-            return self.reply_wasm(&WasmReply::Cancelled);
+            return Ok(WasmReply::Cancelled);
         };
-        tracing::info!(
-            client = self.name,
-            target = run.target,
-            inputs = inputs.len(),
-            "runs a WebAssembly program"
-        );
         let cancelled = self.spawn_wasm(prepared, inputs, lease)?;
         let ended = self.monitor_wasm(&cancelled);
-        ended.quit.map_or(Ok(()), Err)?;
-        self.reply_wasm(&ended.reply)
+        ended.quit.map_or(Ok(ended.reply), Err)
     }
 
     fn lease_wasm_target(&self, target: &str) -> Result<TargetLease, WasmRefusal> {
@@ -327,6 +332,23 @@ impl Session {
         drop(on_sent);
         sent
     }
+}
+
+/// Describes the end of a run for the log.
+fn describe_end(ended: &Result<WasmReply, SessionEnd>) -> String {
+    match ended {
+        Ok(WasmReply::Refused(refusal)) => format!("refused, {refusal}"),
+        Ok(WasmReply::Failed(why)) => format!("failed, {why}"),
+        Ok(WasmReply::Cancelled) => "cancelled by the client".to_owned(),
+        Ok(_) => "finished".to_owned(),
+        Err(quit) => format!("the connection ended, {}", quit.0),
+    }
+}
+
+/// Returns the start of a text of a client in one line of the log.
+fn format_for_log(text: &str) -> String {
+    let text = text.chars().take(MAX_LOG_CHARACTERS);
+    text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// The end of a run before its last result.

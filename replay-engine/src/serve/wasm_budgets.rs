@@ -1,12 +1,9 @@
 //! Budgets of the WebAssembly runs of clients: what a run asks for, and what its inputs occupy.
 
-use crate::wasm::{INPUT_COST, REQUEST_COST, WasmBudgets, WasmRun};
+use crate::wasm::{INPUT_COST, PAGE_BYTES, REQUEST_COST, WasmBudgets, WasmRun};
 use crate::wire::wasm_message::WasmInputHeader;
 use std::fmt;
 use std::time::Duration;
-
-/// Bytes of a page of a program's memory.
-const PAGE_BYTES: u64 = 64 << 10;
 
 /// Why inputs are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

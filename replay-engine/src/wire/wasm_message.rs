@@ -140,6 +140,18 @@ pub enum WasmRefusal {
     Program(String),
 }
 
+impl fmt::Display for WasmRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTarget { known } if known.is_empty() => f.write_str("no target runs programs"),
+            Self::NoTarget { known } => write!(f, "the target runs no programs; {} do", known.join(", ")),
+            Self::Busy { holder, since_s } => write!(f, "{holder} has had the target for {since_s} s"),
+            Self::OutOfOrder(why) => write!(f, "the target cannot be used: {why}"),
+            Self::Limit(why) | Self::Program(why) => f.write_str(why),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

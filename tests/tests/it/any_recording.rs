@@ -31,6 +31,8 @@ const VERBS: &[&str] = &[
     "events {} --range 0..=3",
     "events {} --where write",
     "events {} --where undecoded",
+    "events {} --where errno",
+    "events {} --where input",
     "events {} --job 0",
     "stats {}",
     "stats {} --json",

@@ -248,7 +248,9 @@ fn an_agent_that_is_killed_leaves_the_finished_outputs() {
     let ended = end(running);
     ended.assert_refused("the connection to the agent was lost while the program was running");
     assert!(
-        ended.err.contains("1 of 2 inputs finished; their outputs are in "),
+        ended
+            .err
+            .contains("1 of 2 inputs finished, 0 failed, 1 without a result; outputs are in "),
         "{ended:?}"
     );
     assert!(lab.cuda.file("lost/a.stdout").exists() && !lab.cuda.file("lost/report.json").exists());
@@ -289,6 +291,76 @@ fn an_interrupt_ends_the_run_on_the_agent() {
     running.wait().unwrap();
     wait("the end of the worker process", || lab.workers().is_empty());
     lab.check_works();
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_an_agent_that_hangs() {
+    let lab = Lab::new(&[]);
+    let running = lab.start_endless("agent:lab/cpu", "hung");
+    send_signal(lab.agent.child.id(), "STOP");
+    let begun = Instant::now();
+    send_signal(running.id(), "INT");
+    let ended = end(running);
+    let time = begun.elapsed();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("stopped: 1 of 2 inputs finished, 0 failed, 1 without a result; "),
+        "{ended:?}"
+    );
+    assert!(time < Duration::from_secs(4), "{time:?}");
+    // The second interrupt ends the client at once.
+    send_signal(lab.agent.child.id(), "CONT");
+    wait("the end of the worker process", || lab.workers().is_empty());
+    let running = lab.start_endless("agent:lab/cpu", "hung-again");
+    send_signal(lab.agent.child.id(), "STOP");
+    let begun = Instant::now();
+    send_signal(running.id(), "INT");
+    std::thread::sleep(Duration::from_millis(200));
+    send_signal(running.id(), "INT");
+    assert_eq!(end(running).code, Some(130));
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    send_signal(lab.agent.child.id(), "CONT");
+    wait("the end of the worker process", || lab.workers().is_empty());
+    lab.check_works();
+}
+
+#[test]
+fn the_agent_logs_a_line_for_each_run() {
+    let lab = Lab::new(&[]);
+    fs::write(lab.cuda.file("lines.jsonl"), "one\ntrap\n").unwrap();
+    let on = "agent:lab/cpu";
+    let ended = lab.run("copy.wat", "lines.jsonl", on, &[]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let refused = lab.run("copy.wat", "lines.jsonl", on, &["--limit-output", "1GiB"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let running = lab.start_endless(on, "stopped");
+    send_signal(running.id(), "INT");
+    assert_eq!(end(running).code, Some(130));
+    let lines = || -> Vec<String> {
+        let log = lab.agent.log();
+        let lines = log.lines().filter(|line| line.contains("WebAssembly run of client "));
+        lines.map(str::to_owned).collect()
+    };
+    wait("the lines of the log", || lines().len() == 3);
+    let lines = lines();
+    let digit = |c: char| c.is_ascii_hexdigit();
+    let digest = lines[0].split("program ").nth(1).unwrap();
+    assert!(digest.chars().take_while(|c| digit(*c)).count() == 64, "{lines:?}");
+    assert!(
+        lines[0].contains(", 2 inputs on cpu, ") && lines[0].ends_with(" s: finished"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].contains("program not received, 2 inputs on cpu, ") && lines[1].contains(" s: refused, "),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].contains("--limit-output") && lines[2].ends_with(" s: cancelled by the client"),
+        "{lines:?}"
+    );
+    assert!(!lab.agent.log().contains("Limit("), "{}", lab.agent.log());
 }
 
 #[test]

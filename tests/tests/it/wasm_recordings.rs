@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use trace_core::progress::Progress;
 use whole_program_tests::wasm_programs::TEST_PROGRAMS;
 use whole_program_tests::{ProgramOutput, root, run};
 
@@ -241,7 +242,7 @@ fn verbs_list_inputs_calls_and_outputs() {
     assert!(threads > 3, "{events}");
     let info = run(["info", &file]).out;
     assert!(
-        info.contains("filter.wasm (") && info.contains("2 (0 trapped, 0 failed)"),
+        info.contains("filter.wasm (") && info.contains("2: 2 with exit code 0, 0 with another exit code, 0 trapped\n"),
         "{info}"
     );
     let list = run(["memory", &file]).out;
@@ -277,10 +278,211 @@ fn broken_recordings_are_refused() {
     let damaged = runs.write("damaged.kine", &damaged);
     run(["replay", &damaged, "--on", "cpu"]).assert_refused("the recording is damaged");
     let cut = runs.path("cut.kine");
-    let ended = run(["trim", &file, "--events", "0..=3", "-o", &cut]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    remove_description(&file, &cut);
     run(["replay", &cut, "--on", "cuda:0"]).assert_refused("the section `wasm-run` is missing: it is no whole run");
-    assert_eq!(run(["info", &cut]).code, Some(0));
+    let info = run(["info", &cut]);
+    assert_eq!(info.code, Some(0));
+    assert!(!info.out.contains("GPU"), "{info:?}");
+    let findings = run(["check", &cut]).out;
+    assert!(findings.contains("this is a part of a run"), "{findings}");
+}
+
+/// Writes a recording of a run without the description of the run.
+fn remove_description(from: &str, to: &str) {
+    let progress = Progress::new();
+    let mut recording = trace_core::container::open(Path::new(from)).unwrap();
+    recording.extras.remove("wasm-run");
+    trace_core::container::write(&recording, Path::new(to), &progress).unwrap();
+}
+
+/// Ends each copy in a way that the first byte of its input chooses: `t` and `u` trap, `x` exits with 3, `l` runs out of
+/// fuel, anything else writes one byte to each of a valid descriptor and a closed one.
+const ENDS: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func $byte (result i32) (i32.load8_u (i32.const 64)))
+  (func $parse (unreachable))
+  (func $divide (drop (i32.div_u (i32.const 1) (i32.sub (call $byte) (i32.const 117)))))
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 64))
+    (i32.store (i32.const 4) (i32.const 1))
+    (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (if (i32.eq (call $byte) (i32.const 116)) (then (call $parse)))
+    (if (i32.eq (call $byte) (i32.const 117)) (then (call $divide)))
+    (if (i32.eq (call $byte) (i32.const 120)) (then (call $exit (i32.const 3))))
+    (if (i32.eq (call $byte) (i32.const 108)) (then (loop $forever (br $forever))))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (drop (call $write (i32.const 77) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// Records a run of [`ENDS`] with 10 inputs; 5 of them trap in `parse`.
+fn record_ends() -> (Runs, String) {
+    let mut runs = Runs::new("filter.wasm");
+    runs.program = PathBuf::from(runs.write("ends.wat", ENDS));
+    for (name, content) in [("a", "ok"), ("b", "x"), ("c", "u"), ("d", "l"), ("e.txt", "ok")] {
+        runs.write(&format!("inputs/{name}"), content);
+    }
+    for number in 0..5 {
+        runs.write(&format!("inputs/t{number}"), "t");
+    }
+    let limits = ["--limit-fuel", "100000", "--limit-calls", "2"];
+    let file = runs.record(&runs.path("inputs"), "ends.kine", &limits);
+    (runs, file)
+}
+
+#[test]
+fn filters_choose_system_calls_of_runs() {
+    let (runs, file) = record_ends();
+    let means = |filter: &str| -> Vec<String> {
+        let events = run(["events", &file, "--where", filter, "--json"]);
+        assert_eq!(events.code, Some(0), "{filter}: {events:?}");
+        let events = events.json();
+        let events = events.as_array().unwrap().iter();
+        events.map(|e| e["means"].as_str().unwrap().to_owned()).collect()
+    };
+    let writes = means("call.name = fd_write");
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    assert!(writes.iter().all(|m| m.starts_with("fd_write(fd=1, ")), "{writes:?}");
+    let of_input = means("input = 'e.txt' and call.name =~ '^fd_'");
+    assert!(
+        of_input.len() == 2 && of_input[0].starts_with("fd_read(") && of_input[1].starts_with("fd_write("),
+        "{of_input:?}"
+    );
+    assert_eq!(means("call.name =~ '^trap: unreachable' and input =~ '^t'").len(), 5);
+    assert_eq!(means("copy.number = 1 and call.name = exit"), ["exit(code=3)"]);
+    assert!(means("errno != 0").is_empty());
+    let all = runs.record(&runs.path("inputs/a"), "all.kine", &[]);
+    let failed = run(["events", &all, "--where", "errno = 8"]).out;
+    assert!(
+        failed.contains("fd_write(fd=77") && failed.contains("failed with 8"),
+        "{failed}"
+    );
+    for (filter, message) in [
+        ("call.name = fd_wirte", "did you mean `fd_write`?"),
+        ("input = 'none'", "no input is called `none`"),
+    ] {
+        let refused = run(["events", &file, "--where", filter]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains(message), "{refused:?}");
+    }
+    // Statistics and exports use the same filters.
+    assert_eq!(run(["stats", &file, "--where", "input = a"]).code, Some(0));
+}
+
+#[test]
+fn info_and_check_tell_how_copies_ended() {
+    let (runs, file) = record_ends();
+    let info = run(["info", &file]).out;
+    for text in [
+        "ends.wat (",
+        ", _start\n",
+        "cpu, ",
+        "10: 2 with exit code 0, 1 with another exit code, 7 trapped\n",
+        "5 unreachable, 1 integer divide by zero, 1 time limit\n",
+        ", and 2 after the logs\n",
+        "16 MiB of memory, 1024 nested calls, 60.00 s, 100000 fuel, 16 MiB of output, 2 system calls in the log\n",
+        "Virtual time",
+    ] {
+        assert!(info.contains(text), "{text}: {info}");
+    }
+    for text in ["GPU", "Driver", "Board", "unknown", "Buffers", "Translation"] {
+        assert!(!info.contains(text), "{text}: {info}");
+    }
+    let counts = run(["info", &file, "--json"]).json();
+    let counts = &counts["run"];
+    assert_eq!(counts["digest"].as_str().unwrap().len(), 64, "{counts}");
+    assert_eq!(counts["traps"][0], json!({"kind": "unreachable", "copies": 5}));
+    assert_eq!(
+        (&counts["translation"], &counts["limits"]["fuel"]),
+        (&Value::Null, &json!(100_000))
+    );
+    let translated = runs.record(
+        &runs.path("inputs/a"),
+        "translated.kine",
+        &["--on", "interpreter", "--cell", "8", "--strict"],
+    );
+    let info = run(["info", &translated]).out;
+    assert!(
+        info.contains("cells of 8 bytes, strict\n") && info.contains("Launches"),
+        "{info}"
+    );
+
+    let checked = run(["check", &file]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert_eq!(run(["check", &file, "--strict"]).code, Some(1));
+    for text in [
+        ": 5 copies trapped, unreachable: inputs t0, t1, t2, t3, t4 (copy-trapped)\n",
+        ": 1 copy trapped, integer divide by zero: input c (copy-trapped)\n",
+        ": 1 copy stopped at a limit, 60 s (--limit-time) or 100000 fuel (--limit-fuel): input d (copy-limit)\n",
+        "note: exit code 3: 1 copy ended with it: input b (copy-failed)\n",
+        "2 copies made more system calls than the 2 that a log keeps (--limit-calls), and 2 are missing: inputs a, e.txt",
+        "0 errors, 4 warnings, 1 note\n",
+    ] {
+        assert!(checked.out.contains(text), "{text}: {}", checked.out);
+    }
+    assert!(checked.out.contains("warning: parse at byte 0x"), "{}", checked.out);
+}
+
+#[test]
+fn findings_about_many_copies_are_grouped() {
+    let mut runs = Runs::new("filter.wasm");
+    runs.program = PathBuf::from(runs.write("ends.wat", ENDS));
+    let lines = runs.write("lines.jsonl", "t\n".repeat(3000));
+    let file = runs.record(&lines, "run.kine", &[]);
+    let checked = run(["check", &file]).out;
+    assert_eq!(checked.lines().count(), 2, "{checked}");
+    assert!(
+        checked
+            .contains("3000 copies trapped, unreachable: inputs 000001, 000002, 000003, 000004, 000005 and 2995 more"),
+        "{checked}"
+    );
+}
+
+#[test]
+fn verbs_that_do_not_apply_to_runs_say_what_does() {
+    let runs = Runs::new("filter.wasm");
+    let file = runs.record(&runs.write("a.txt", "one 1.5\n"), "run.kine", &[]);
+    let out = runs.path("out.kine");
+    let assignment = format!("a.txt={}", runs.write("other", "two 2\n"));
+    for (arguments, message) in [
+        (
+            vec!["trim", &file, "--events", "0..=3", "-o", &out],
+            "a part of a run of a WebAssembly program can be neither replayed nor compared",
+        ),
+        (
+            vec!["trim", &file, "--jobs", "0", "-o", &out],
+            "`kinescope wasm run --record` with fewer inputs",
+        ),
+        (
+            vec!["apply", &file, "--input", &assignment, "-o", &out],
+            "`kinescope replay --on cpu --input NAME=FILE -o OUT.kine` runs it with other inputs",
+        ),
+        (
+            vec!["bisect", &file, "--on", "cpu"],
+            "its copies do not depend on each other; `kinescope replay --on TARGET`",
+        ),
+        (
+            vec!["bisect", &file, "--test", "false"],
+            "its copies do not depend on each other",
+        ),
+        (
+            vec!["last-writer", &file, "a.txt.stdout"],
+            "no memory of the program; `kinescope events --where 'call.name = fd_write'`",
+        ),
+        (
+            vec!["memory", &file, "a.txt", "--on", "cuda:0"],
+            "without --on, `kinescope memory` prints inputs and outputs by name",
+        ),
+        (
+            vec!["memory", &file, "none"],
+            "'none' is neither an address nor a buffer",
+        ),
+    ] {
+        run(&arguments).assert_refused(message);
+        assert!(!Path::new(&out).exists(), "{arguments:?}");
+    }
+    assert_eq!(run(["memory", &file, "a.txt"]).code, Some(0));
 }
 
 #[test]

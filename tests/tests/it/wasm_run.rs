@@ -305,55 +305,95 @@ fn refusals_name_file_and_place() {
     run(into_inputs).assert_refused("outputs could replace");
 }
 
-#[test]
-fn an_interrupted_run_ends_soon() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = r#"(module
-        (import "wasi_snapshot_preview1" "fd_filestat_get" (func $stat (param i32 i32) (result i32)))
-        (memory (export "memory") 1)
-        (func (export "_start")
-            (drop (call $stat (i32.const 0) (i32.const 0)))
-            (if (i32.load (i32.const 32)) (then (loop (br 0))))))"#;
-    let endless = write(&folder, "endless.wat", text);
+/// Ends at once for an empty input, and never for another one.
+const ENDLESS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_filestat_get" (func $stat (param i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "_start")
+        (drop (call $stat (i32.const 0) (i32.const 0)))
+        (if (i32.load (i32.const 32)) (then (loop (br 0))))))"#;
+
+/// Starts the endless program with one copy at a time, waits for the end of the first one, and sends a signal.
+fn interrupt(folder: &TempDir, signal: &str, more: &[&str]) -> ProgramOutput {
+    let endless = write(folder, "endless.wat", ENDLESS);
     let inputs = folder.path().join("inputs");
-    fs::create_dir(&inputs).unwrap();
-    fs::write(inputs.join("a"), "").unwrap();
-    fs::write(inputs.join("b"), "x").unwrap();
-    let (out, recording) = (folder.path().join("out"), folder.path().join("stopped.kine"));
-    let started = Instant::now();
+    fs::create_dir_all(&inputs).unwrap();
+    for (name, content) in [("a", ""), ("b", "x"), ("c", ""), ("d", "")] {
+        fs::write(inputs.join(name), content).unwrap();
+    }
+    let out = folder.path().join("out");
     let running = Command::new(program("kinescope"))
-        .args([
-            "wasm",
-            "run",
-            &path_text(&endless),
-            "--inputs",
-            &path_text(&inputs),
-            "--limit-time",
-            "0",
-        ])
-        .args(["-o", &path_text(&out), "--record", &path_text(&recording)])
+        .args(["wasm", "run", &path_text(&endless), "--inputs", &path_text(&inputs)])
+        .args(["--limit-time", "0", "--copies", "1", "-o", &path_text(&out)])
+        .args(more)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let started = Instant::now();
     while !out.join("a.stderr").exists() {
         assert!(started.elapsed() < HANG_LIMIT, "the first copy does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
-    send_signal(running.id(), "INT");
-    let ended = ProgramOutput::from(running.wait_with_output().unwrap());
+    // The next copy has started.
+    std::thread::sleep(Duration::from_millis(300));
+    send_signal(running.id(), signal);
+    ProgramOutput::from(running.wait_with_output().unwrap())
+}
+
+#[test]
+fn an_interrupted_run_ends_soon() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, recording) = (folder.path().join("out"), folder.path().join("stopped.kine"));
+        let ended = interrupt(&folder, signal, &["--record", &path_text(&recording)]);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        let message = format!(
+            "kinescope: stopped: 1 of 4 inputs finished, 0 failed, 1 running, 2 not run; outputs are in {}; report.json \
+             is not written, {} is\n",
+            out.display(),
+            recording.display()
+        );
+        assert_eq!(ended.err, message);
+        assert!(!out.join("report.json").exists());
+        // The recording has the copy that ended, and says that the others did not.
+        let recording = path_text(&recording);
+        let counts = &run(["info", &recording, "--json"]).json()["run"];
+        assert_eq!(
+            (&counts["inputs"], &counts["unfinished"], &counts["running"]),
+            (&json!(4), &json!(3), &json!(1))
+        );
+        assert!(
+            run(["info", &recording])
+                .out
+                .contains("0 trapped, 1 running, 2 not run\n")
+        );
+        let findings = run(["check", &recording]).out;
+        assert!(
+            findings.contains("the run stopped before 3 of 4 copies ended, 1 running and 2 not started: inputs b, c, d"),
+            "{findings}"
+        );
+        assert!(run(["events", &recording]).out.contains("running"));
+        let refused = run(["diff", &recording, &recording]);
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.err.contains("before the copy of input b ended"), "{refused:?}");
+        // A replay would never end: it does not start.
+        run(["replay", &recording, "--on", "cpu"]).assert_refused("before the copy of input b ended");
+    }
+}
+
+#[test]
+fn an_interrupted_run_without_a_recording_counts_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = interrupt(&folder, "INT", &[]);
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert!(!out.join("report.json").exists());
-    // The recording has the copy that ended, and says that the other one ran.
-    let recording = path_text(&recording);
-    let counts = &run(["info", &recording, "--json"]).json()["run"];
-    assert_eq!((&counts["inputs"], &counts["unfinished"]), (&json!(2), &json!(1)));
-    assert!(run(["events", &recording]).out.contains("running"));
-    let refused = run(["diff", &recording, &recording]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.err.contains("before the copy of input b ended"), "{refused:?}");
-    // A replay would never end: it does not start.
-    run(["replay", &recording, "--on", "cpu"]).assert_refused("before the copy of input b ended");
+    assert!(
+        ended
+            .err
+            .starts_with("kinescope: stopped: 1 of 4 inputs finished, 0 failed, 1 running, 2 not run; ")
+            && ended.err.ends_with("report.json is not written\n"),
+        "{ended:?}"
+    );
 }
 
 #[test]

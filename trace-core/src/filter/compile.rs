@@ -16,7 +16,7 @@ use crate::recording::{EventKind, InterruptLine, Recording};
 use crate::registers::{FieldKind, Layout, RecordedRegisters, RegisterMap};
 use crate::xref::{self, XrefData as _, XrefIndex};
 use regex::Regex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Maximum number of references of one target.
@@ -65,6 +65,10 @@ pub(super) enum Check {
     /// Submits, with the address of the chain.
     Address(Arc<[(u64, u64)]>, NumberTest),
     Bytes(NumberTest),
+    /// Calls with one of these names, by the number of the name.
+    CallName(Arc<[bool]>),
+    /// Calls with a result.
+    CallResult(NumberTest),
     Registers(Arc<Registers>),
     Part(Arc<FieldTest>),
     Text(TextTest),
@@ -105,8 +109,8 @@ impl Check {
             Self::Number(Column::Thread | Column::Space | Column::Width, _) => 4,
             Self::Number(Column::Offset, _) => 5,
             Self::Number(..) => 9,
-            Self::Irq { .. } | Self::Address(..) | Self::Bytes(_) => 6,
-            Self::Text(_) => 7,
+            Self::Irq { .. } | Self::Address(..) | Self::Bytes(_) | Self::CallName(_) => 6,
+            Self::Text(_) | Self::CallResult(_) => 7,
             Self::Part(_) => 10,
             Self::Registers(_) => 12,
             Self::Job(..) => 14,
@@ -294,6 +298,8 @@ impl Compiler<'_> {
                 Check::Address(Arc::from(submits), test)
             }
             Number::Bytes => Check::Bytes(test),
+            Number::CallResult => Check::CallResult(test),
+            Number::Input => self.input_spans(|number| test.is_match(number)),
         })
     }
 
@@ -302,6 +308,8 @@ impl Compiler<'_> {
             Name::Register | Name::Block => self.registers(t, name == Name::Block),
             Name::Space => self.space(t),
             Name::Kind => self.kinds(t),
+            Name::Call => self.call_names(t),
+            Name::Input => self.inputs(t),
             Name::Text => {
                 let (which, not) = match names(t)? {
                     Names::Any => (TextPattern::Any, false),
@@ -313,6 +321,36 @@ impl Compiler<'_> {
                 Ok(Check::Text(TextTest { which, not }))
             }
         }
+    }
+
+    fn call_names(&self, t: &Test) -> Result<Check, FilterError> {
+        // A recording without calls has no names. The name may be valid for another recording.
+        let Some(api) = self.recording.api() else {
+            return Ok(Check::Always(false));
+        };
+        let found = find_names(t, "call", &api.names)?;
+        Ok(Check::CallName(found.into()))
+    }
+
+    fn inputs(&self, t: &Test) -> Result<Check, FilterError> {
+        let inputs = &self.derived.inputs;
+        if inputs.is_empty() {
+            return Ok(Check::Always(false));
+        }
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let found = find_names(t, "input", &names)?;
+        Ok(self.input_spans(|number| {
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            found.get(number).copied().unwrap_or(false)
+        }))
+    }
+
+    /// Returns a check for the events of the inputs for which `passes` returns `true`.
+    fn input_spans(&self, passes: impl Fn(u64) -> bool) -> Check {
+        let inputs = (0u64..).zip(&self.derived.inputs);
+        let mut spans: Vec<_> = inputs.filter(|(n, _)| passes(*n)).map(|(_, i)| i.events).collect();
+        spans.sort_unstable();
+        Check::Spans(Arc::from(spans))
     }
 
     fn space(&self, t: &Test) -> Result<Check, FilterError> {
@@ -479,6 +517,28 @@ impl Compiler<'_> {
         let all = words().chain(known.iter().map(String::as_str));
         unknown("field, kind of event or register", name, all)
     }
+}
+
+/// Returns for each name of a list whether it passes a test. `what` is the kind of name in messages.
+fn find_names<S: AsRef<str>>(t: &Test, what: &'static str, known: &[S]) -> Result<Vec<bool>, FilterError> {
+    let each =
+        |passes: &dyn Fn(&str) -> bool| -> Vec<bool> { known.iter().map(|name| passes(name.as_ref())).collect() };
+    Ok(match names(t)? {
+        Names::Any => each(&|_| true),
+        Names::Exact(all, not) => {
+            let mut wanted = HashSet::new();
+            let lower: HashSet<String> = known.iter().map(|name| name.as_ref().to_lowercase()).collect();
+            for name in all {
+                let typed = name.text.to_lowercase();
+                if !lower.contains(&typed) {
+                    return Err(unknown(what, name, known.iter().map(|name| name.as_ref())));
+                }
+                wanted.insert(typed);
+            }
+            each(&|name| wanted.contains(&name.to_lowercase()) != not)
+        }
+        Names::Matching(r, not) => each(&|name| r.is_match(name) != not),
+    })
 }
 
 /// Returns whether a test is a name alone.

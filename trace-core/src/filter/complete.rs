@@ -389,6 +389,11 @@ impl CandidateCollector<'_> {
                     self.value(w.name, CandidateKind::Kind, w.doc);
                 }
             }
+            Some(Meaning::Name(Name::Call)) => {
+                for name in self.recording.api().into_iter().flat_map(|api| &api.names) {
+                    self.value(name, CandidateKind::Value, "name of a call");
+                }
+            }
             Some(Meaning::Number(Number::Line)) => {
                 for l in [InterruptLine::Job, InterruptLine::Mmu, InterruptLine::Gpu] {
                     self.value(l.name(), CandidateKind::Value, "interrupt line");

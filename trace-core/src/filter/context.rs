@@ -21,6 +21,17 @@ pub struct Derived {
     pub polls: Vec<(u64, u64)>,
     /// Interrupts.
     pub interrupts: Vec<Interrupt>,
+    /// Inputs of a WebAssembly run, in their order. Only queries that need inputs use them.
+    pub inputs: Vec<InputSpan>,
+}
+
+/// The events of a copy of a WebAssembly program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputSpan {
+    /// Name of the copy's input.
+    pub name: String,
+    /// First and last event, inclusive.
+    pub events: (u64, u64),
 }
 
 /// The events of a job from its submit to its end.
@@ -64,6 +75,7 @@ impl From<&Timeline> for Derived {
             jobs: t.jobs.iter().map(job).collect(),
             polls: t.polls.iter().map(|p| (p.first, p.last)).collect(),
             interrupts: t.interrupts.iter().map(interrupt).collect(),
+            inputs: Vec::new(),
         }
     }
 }

@@ -29,6 +29,14 @@ impl Scratch {
     }
 }
 
+/// The kinds of events of calls.
+const CALL_KINDS: Kinds = 1 << EventKind::Launch as u32
+    | 1 << EventKind::Copy as u32
+    | 1 << EventKind::Fill as u32
+    | 1 << EventKind::Order as u32
+    | 1 << EventKind::Allocation as u32
+    | 1 << EventKind::Call as u32;
+
 /// If at most this many events of a block passed so far, only their numbers are read. Memory delivers eight or
 /// sixteen numbers at a time, and also those after them.
 const FEW: usize = 64;
@@ -60,6 +68,20 @@ impl Check {
             Self::Irq { status, found, test } => fill_interrupts(*status, found, test, b, out),
             Self::Address(submits, test) => fill_addresses(submits, test, b, out),
             Self::Bytes(test) => fill_sizes(test, b, out),
+            Self::CallName(names) => {
+                out.fill(0);
+                for_kinds(b, 1 << EventKind::Call as u32, |at, _, payload| {
+                    let name = b.events.calls.get(payload).map(|row| row.name as usize);
+                    set(out, at, name.and_then(|n| names.get(n)).copied().unwrap_or(false));
+                });
+            }
+            Self::CallResult(test) => {
+                out.fill(0);
+                for_kinds(b, CALL_KINDS, |at, _, _| {
+                    let call = b.events.call(b.first.saturating_add(at));
+                    set(out, at, call.is_some_and(|c| test.is_match(u64::from(c.result()))));
+                });
+            }
             Self::Registers(registers) => fill_registers(registers, b, sofar, scratch, out),
             Self::Part(part) => fill_fields(part, b, sofar, scratch, out),
             Self::Text(test) => {

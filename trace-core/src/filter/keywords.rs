@@ -55,6 +55,10 @@ pub enum Number {
     Address,
     /// Size in an event that is not an access, bytes.
     Bytes,
+    /// Result of a call.
+    CallResult,
+    /// Number of the input of a copy.
+    Input,
 }
 
 /// A name or text field of an event.
@@ -70,6 +74,10 @@ pub enum Name {
     Kind,
     /// Text of a mark.
     Text,
+    /// Name of a call.
+    Call,
+    /// Input of a copy.
+    Input,
 }
 
 /// A kind of event in the language.
@@ -182,6 +190,30 @@ pub const KEYWORDS: &[Keyword] = &[
         "bytes that the CPU wrote, or bytes of a DMA mapping",
     ),
     name("text", &[], Name::Text, "text of a mark"),
+    name(
+        "call.name",
+        &[],
+        Name::Call,
+        "name of a call: fd_write, cuCtxSynchronize",
+    ),
+    number(
+        "call.result",
+        &["errno"],
+        Number::CallResult,
+        "result of a call: 0 for success, or its error number",
+    ),
+    name(
+        "input",
+        &["input.name"],
+        Name::Input,
+        "input of the copy of a WebAssembly program that the event belongs to",
+    ),
+    number(
+        "input.number",
+        &["copy.number"],
+        Number::Input,
+        "position of that input, from 0",
+    ),
     name("kind", &[], Name::Kind, "kind of the event, as in kind = write"),
     kind("read", &[], Kind::Stored(EventKind::Read), "a read"),
     kind("write", &[], Kind::Stored(EventKind::Write), "a write"),

@@ -1,7 +1,7 @@
 //! Parser of the filter language: a tree of tests in which no name is resolved yet.
 
 use super::error::{FilterError, FilterErrorKind};
-use super::keywords::{Keyword, Kind, Meaning, Number};
+use super::keywords::{Keyword, Kind, Meaning, Name, Number};
 use super::lex::{Spanned, Token, tokens};
 use super::{MAX_BYTES, MAX_DEPTH};
 use std::ops::Range;
@@ -179,7 +179,8 @@ impl Query {
                     // A time is not a count: nobody asks for the nanosecond before the end.
                     if let Some(last) = last.filter(|l| *l >= first && !time) {
                         let text = |n: u64| match t.left.text.to_ascii_lowercase().as_str() {
-                            "job" | "event" | "thread" | "width" | "bytes" | "irq.line" => n.to_string(),
+                            "job" | "event" | "thread" | "width" | "bytes" | "irq.line" | "call.result" | "errno"
+                            | "input.number" | "copy.number" => n.to_string(),
                             _ => format!("{n:#x}"),
                         };
                         out.push(format!("{} {} to {}", t.left.text, text(first), text(last)));
@@ -196,31 +197,40 @@ impl Query {
     /// interrupts by their handlers, submits. Such a query is compiled with that data ([`super::Derived`]).
     #[must_use]
     pub fn needs_derived(&self) -> bool {
-        fn kind(k: Kind) -> bool {
-            matches!(k, Kind::Interrupt | Kind::Submit | Kind::Poll)
+        self.has_test(Self::is_of_derived)
+    }
+
+    /// Returns whether the query tests inputs of a WebAssembly run. It is compiled with [`super::Derived::inputs`].
+    #[must_use]
+    pub fn needs_inputs(&self) -> bool {
+        self.has_test(|word| matches!(word, Meaning::Name(Name::Input) | Meaning::Number(Number::Input)))
+    }
+
+    /// Returns whether a keyword needs data that is found in events.
+    fn is_of_derived(word: Meaning) -> bool {
+        match word {
+            Meaning::Number(n) => matches!(n, Number::Job | Number::Line | Number::Status | Number::Address),
+            Meaning::Kind(k) => matches!(k, Kind::Interrupt | Kind::Submit | Kind::Poll),
+            // A kind may be named on the right side, and match a pattern.
+            Meaning::References | Meaning::Name(Name::Kind) => true,
+            Meaning::Name(_) | Meaning::Operator => false,
         }
-        fn test(t: &Test) -> bool {
-            let word = Keyword::find(&t.left.text).filter(|_| !t.left.quoted);
-            match word.map(|w| w.meaning) {
-                Some(Meaning::Number(n)) => {
-                    matches!(n, Number::Job | Number::Line | Number::Status | Number::Address)
-                }
-                Some(Meaning::Kind(k)) => kind(k),
-                Some(Meaning::References) => true,
-                // A kind may be named on the right side, and match a pattern.
-                Some(Meaning::Name(super::keywords::Name::Kind)) => true,
-                _ => false,
-            }
-        }
-        fn node(n: &Node) -> bool {
+    }
+
+    /// Returns whether a test has a keyword on its left side for which `is_wanted` returns `true`.
+    fn has_test(&self, is_wanted: impl Fn(Meaning) -> bool + Copy) -> bool {
+        fn node(n: &Node, is_wanted: impl Fn(Meaning) -> bool + Copy) -> bool {
             match n {
                 Node::All => false,
-                Node::And(all) | Node::Or(all) => all.iter().any(node),
-                Node::Not(n) => node(n),
-                Node::Test(t) => test(t),
+                Node::And(all) | Node::Or(all) => all.iter().any(|n| node(n, is_wanted)),
+                Node::Not(n) => node(n, is_wanted),
+                Node::Test(t) => {
+                    let word = Keyword::find(&t.left.text).filter(|_| !t.left.quoted);
+                    word.is_some_and(|w| is_wanted(w.meaning))
+                }
             }
         }
-        node(&self.root)
+        node(&self.root, is_wanted)
     }
 }
 

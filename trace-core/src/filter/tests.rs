@@ -124,6 +124,7 @@ fn sample() -> (Recording, Derived) {
                 status: 0x10,
             },
         ],
+        inputs: Vec::new(),
     };
     (recording(b), derived)
 }

@@ -76,6 +76,10 @@ impl Backend for AgentBackend {
         self.report().map(|report| Duration::from_nanos(report.run_ns))
     }
 
+    fn reports_starts(&self) -> bool {
+        false
+    }
+
     fn lowered_call_depth(&self) -> Option<u32> {
         self.report()?.lowered_call_depth
     }

@@ -2,7 +2,7 @@
 
 use replay_engine::client::WasmInputRef;
 use replay_engine::wasm::{
-    WasmCall, WasmCopyLimits, WasmEnd, WasmInput, WasmPlace, WasmResult, WasmRun, WasmTranslation,
+    WasmCall, WasmCopyLimits, WasmEnd, WasmInput, WasmLocation, WasmResult, WasmRun, WasmTranslation,
 };
 use std::time::Duration;
 use wasm_gpu::{GpuOptions, TranslationOptions};
@@ -108,7 +108,7 @@ pub fn encode_result(index: usize, run: ProgramRun) -> WasmResult {
         RunEnd::Exit(code) => WasmEnd::Exit(code),
         RunEnd::Trap(trap) => WasmEnd::Trap {
             kind: trap.kind.number(),
-            place: trap.place.map(|place| WasmPlace {
+            location: trap.place.map(|place| WasmLocation {
                 function: place.function,
                 function_index: place.function_index,
                 offset: place.offset,
@@ -139,12 +139,12 @@ pub fn encode_result(index: usize, run: ProgramRun) -> WasmResult {
 pub fn decode_result(result: WasmResult) -> Result<(usize, ProgramRun), String> {
     let end = match result.end {
         WasmEnd::Exit(code) => RunEnd::Exit(code),
-        WasmEnd::Trap { kind, place } => RunEnd::Trap(Trap {
+        WasmEnd::Trap { kind, location } => RunEnd::Trap(Trap {
             kind: TrapKind::from_number(kind).ok_or_else(|| format!("the agent sent the unknown trap {kind}"))?,
-            place: place.map(|place| TrapPlace {
-                function: place.function,
-                function_index: place.function_index,
-                offset: place.offset,
+            place: location.map(|location| TrapPlace {
+                function: location.function,
+                function_index: location.function_index,
+                offset: location.offset,
             }),
         }),
     };
@@ -229,7 +229,10 @@ mod tests {
         };
         let mut sent = encode_result(5, run.clone());
         assert_eq!(decode_result(sent.clone()).unwrap(), (5, run));
-        sent.end = WasmEnd::Trap { kind: 0, place: None };
+        sent.end = WasmEnd::Trap {
+            kind: 0,
+            location: None,
+        };
         assert!(decode_result(sent).unwrap_err().contains("unknown trap 0"));
     }
 }

@@ -8,8 +8,8 @@ use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use wasm_gpu::{GpuBackend, WorkerTarget};
-use wasm_run::{Backend, BackendError, Control, Input, Program, ProgramRun};
+use wasm_gpu::{WorkerBackend, WorkerTarget};
+use wasm_run::{Backend, BackendError, Control, Input, PAGE_BYTES, Program, ProgramRun};
 
 /// Name of the target that runs programs on all cores.
 pub const CPU_TARGET: &str = "cpu";
@@ -19,8 +19,8 @@ pub const INTERPRETER_TARGET: &str = "interpreter";
 const GPU_PREFIX: &str = "cuda";
 /// The first bytes of a program in binary form.
 const BINARY_MAGIC: &[u8] = b"\0asm";
-/// Bytes of a page of a program's memory.
-const PAGE_BYTES: u64 = 64 << 10;
+// The budgets of an agent and the limits of a run count the same pages.
+const _: () = assert!(PAGE_BYTES == replay_engine::wasm::PAGE_BYTES);
 
 /// Starts a worker process.
 type WorkerCommand = Arc<dyn Fn() -> Command + Send + Sync>;
@@ -91,14 +91,14 @@ impl WasmRunner for WorkerRunner {
             options.copies = Some(options.copies.map_or(max, |copies| copies.min(max)));
         }
         let command = Arc::clone(&self.command);
-        let backend = GpuBackend::new(program, options, gpu, move || command()).map_err(|e| e.to_string())?;
+        let backend = WorkerBackend::new(program, options, gpu, move || command()).map_err(|e| e.to_string())?;
         let backend = backend.with_target(target).with_memory_limit(self.memory_bytes);
         Ok(Box::new(WorkerRun(backend)))
     }
 }
 
 /// A program that waits for its inputs.
-struct WorkerRun(GpuBackend);
+struct WorkerRun(WorkerBackend);
 
 impl PreparedWasm for WorkerRun {
     fn run(&self, inputs: Vec<WasmInput>, observer: &dyn WasmObserver) -> Result<WasmReport, WasmRunError> {

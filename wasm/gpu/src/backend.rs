@@ -49,7 +49,7 @@ pub struct GpuRunReport {
 }
 
 /// A program in a worker process, on a GPU of this machine unless another target is set.
-pub struct GpuBackend {
+pub struct WorkerBackend {
     program: Program,
     options: RunOptions,
     gpu: GpuOptions,
@@ -60,7 +60,7 @@ pub struct GpuBackend {
     report: Mutex<GpuRunReport>,
 }
 
-impl GpuBackend {
+impl WorkerBackend {
     /// Checks a program for runs on a GPU. `command` starts a program that calls [`crate::serve_request`] on its
     /// standard input and output.
     ///
@@ -199,7 +199,7 @@ impl GpuBackend {
     }
 }
 
-impl Backend for GpuBackend {
+impl Backend for WorkerBackend {
     fn copies(&self, _inputs: usize) -> u32 {
         self.report().copies
     }

@@ -21,7 +21,7 @@ mod translation;
 mod worker;
 mod worker_process;
 
-pub use backend::{GpuBackend, GpuOptions, GpuRunReport, RUN_WASM};
+pub use backend::{GpuOptions, GpuRunReport, RUN_WASM, WorkerBackend};
 pub use cache::{CacheKey, CachedCode, CodeCache};
 pub use cuda_device::CudaDevice;
 pub use device::{CompiledProgram, Device, DeviceAddress, DeviceError, QueueId, Rows};

@@ -18,7 +18,7 @@ use statistics::timed;
 use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
-use wasm_ptx::{LANES, LAUNCH_BYTES, Layout};
+use wasm_ptx::{BLOCK_THREADS, LANES, LAUNCH_BYTES, Layout};
 use wasm_run::{BackendError, Control, Input, LaunchRecord, PAGE_BYTES, Program, RunOptions};
 
 /// Maximum number of copies at the same time.
@@ -39,6 +39,9 @@ const RESERVE_FACTOR: u32 = 4;
 /// Bytes between two launch blocks.
 const LAUNCH_STRIDE: u64 = 512;
 const _: () = assert!(LAUNCH_BYTES as u64 <= LAUNCH_STRIDE);
+// What is recorded of launches, and the limits of memory, count in the units of translated programs.
+const _: () = assert!(BLOCK_THREADS == LaunchRecord::BLOCK_COPIES);
+const _: () = assert!(wasm_ptx::PAGE_BYTES == PAGE_BYTES);
 /// Longest pause between two looks at a running launch.
 const MAX_PAUSE: Duration = Duration::from_millis(1);
 /// Time after the start of a launch without pauses.

@@ -325,7 +325,7 @@ impl RunWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GpuBackend, GpuOptions};
+    use crate::{GpuOptions, WorkerBackend};
     use wasm_run::{Backend, Program, ProgramRun, RunEnd, RunOptions};
 
     fn result(bytes: usize) -> Answer {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     /// Returns a backend whose worker is this shell script.
-    fn backend(script: &str) -> GpuBackend {
+    fn backend(script: &str) -> WorkerBackend {
         let program = Program::parse(wat::parse_str(r#"(module (func (export "_start")))"#).unwrap()).unwrap();
         let script = script.to_owned();
         let command = move || {
@@ -388,7 +388,7 @@ mod tests {
             command.args(["-c", &script]);
             command
         };
-        GpuBackend::new(program, RunOptions::default(), GpuOptions::default(), command).unwrap()
+        WorkerBackend::new(program, RunOptions::default(), GpuOptions::default(), command).unwrap()
     }
 
     /// An input that does not fit a pipe.

@@ -3,6 +3,7 @@
 //! [`to_recording`] writes a run as an API trace, and [`WasmRun`] reads it.
 
 mod call_names;
+mod check;
 mod copy;
 mod difference;
 mod error;
@@ -13,11 +14,12 @@ mod run_metadata;
 mod stream_memory;
 mod writer;
 
+pub use check::check_run;
 pub use copy::RecordedCopy;
 pub use difference::{CopyDifference, WasmDifference, describe_options};
 pub use error::WasmRecordingError;
 pub use reader::{RecordedCall, WasmRun, is_wasm_run, is_whole_run};
-pub use run_metadata::{SECTION as RUN_SECTION, Target, input_names};
+pub use run_metadata::{SECTION as RUN_SECTION, Target, Translation, input_names};
 pub use writer::{ALL_ENDED, RunToRecord, to_recording};
 
 use std::fmt;

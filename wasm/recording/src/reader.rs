@@ -41,7 +41,7 @@ pub struct RecordedCall {
 #[derive(Clone, Debug)]
 pub struct WasmRun {
     recording: Recording,
-    facts: RunMetadata,
+    description: RunMetadata,
     options: RunOptions,
     program: Vec<u8>,
     names: Vec<Option<CallName>>,
@@ -59,30 +59,30 @@ impl WasmRun {
         let metadata = recording.api().filter(|m| m.api == Api::Wasm);
         let metadata = metadata.ok_or(WasmRecordingError::NotWasm)?;
         let section = recording.extras.get(run_metadata::SECTION);
-        let mut facts = RunMetadata::decode(section.ok_or(WasmRecordingError::Missing(run_metadata::SECTION))?)?;
+        let mut description = RunMetadata::decode(section.ok_or(WasmRecordingError::Missing(run_metadata::SECTION))?)?;
         let profile = match recording.extras.get(profile::SECTION) {
             Some(bytes) => profile::decode(bytes)?,
             None => Vec::new(),
         };
         let names = metadata.names.iter().map(|n| CallName::parse(n)).collect();
         let mut reader = EventReader::new(recording, names, progress);
-        reader.read_start(facts.inputs.len() as u64)?;
+        reader.read_start(description.inputs.len() as u64)?;
         let mut copies = Vec::new();
-        for (number, input) in (0u64..).zip(&mut facts.inputs) {
+        for (number, input) in (0u64..).zip(&mut description.inputs) {
             copies.push(reader.read_copy(number, std::mem::take(&mut input.name))?);
         }
         check_stream_sizes(&copies, recording)?;
         check_names(&copies)?;
-        for (copy, input) in copies.iter().zip(&facts.inputs) {
+        for (copy, input) in copies.iter().zip(&description.inputs) {
             check_requests(copy, input)?;
         }
         let launches = reader.read_launches()?;
         Ok(Self {
             program: read_program(recording)?,
-            options: facts.options(),
+            options: description.options(),
             names: reader.into_names(),
             recording: recording.clone(),
-            facts,
+            description,
             copies,
             launches,
             profile,
@@ -108,6 +108,13 @@ impl WasmRun {
         module.map_or("", |m| m.origin.as_str())
     }
 
+    /// Returns the BLAKE3 digest of the program, as hexadecimal digits.
+    #[must_use]
+    pub fn program_digest(&self) -> &str {
+        let module = self.recording.api().and_then(|m| m.modules.first());
+        module.map_or("", |m| m.digest.as_str())
+    }
+
     /// Returns the options of the run.
     #[must_use]
     pub fn options(&self) -> &RunOptions {
@@ -117,7 +124,7 @@ impl WasmRun {
     /// Returns the target.
     #[must_use]
     pub fn target(&self) -> &Target {
-        &self.facts.target
+        &self.description.target
     }
 
     /// Returns the copies, in the order of the inputs.
@@ -178,7 +185,7 @@ impl WasmRun {
     pub fn input(&self, copy: usize) -> Option<Input> {
         let bytes = self.stream(copy, CopyStream::Input)?;
         let name = self.copies.get(copy)?.name.clone();
-        Some(split_input(name, &bytes, &self.facts.inputs.get(copy)?.requests))
+        Some(split_input(name, &bytes, &self.description.inputs.get(copy)?.requests))
     }
 
     /// Returns an input with other bytes, divided into requests as the recorded one is: by lines if it has requests.
@@ -190,7 +197,7 @@ impl WasmRun {
             bytes,
             more_requests: Vec::new(),
         };
-        if !self.facts.inputs.get(copy)?.requests.is_empty() {
+        if !self.description.inputs.get(copy)?.requests.is_empty() {
             input.split_requests();
         }
         Some(input)

@@ -23,6 +23,23 @@ pub struct Target {
     pub compile_ns: u64,
     /// Time from the first start of a copy to the last result, in nanoseconds.
     pub run_ns: u64,
+    /// Choices of the translator for GPUs; `None` if the program was not translated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translation>,
+}
+
+/// Choices of a run of a translated program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Translation {
+    /// Bytes of a copy's memory that stand together, or `None` for the translator's choice.
+    pub cell: Option<u32>,
+    /// Each loop can stop for the host.
+    pub strict: bool,
+    /// Executions and active lanes of each block are counted.
+    pub profile: bool,
+    /// Large inputs start first.
+    pub sort: bool,
 }
 
 /// Bytes that are text in most cases.
@@ -124,13 +141,13 @@ impl RunMetadata {
 
     /// Returns the contents of a section.
     pub fn decode(bytes: &[u8]) -> Result<Self, WasmRecordingError> {
-        let facts: Self = serde_json::from_slice(bytes).map_err(|e| section_error(&e))?;
-        if facts.version != VERSION {
-            let version = facts.version;
+        let description: Self = serde_json::from_slice(bytes).map_err(|e| section_error(&e))?;
+        if description.version != VERSION {
+            let version = description.version;
             let reason = format!("it has version {version} (this program reads {VERSION})");
             return Err(section_error(&reason));
         }
-        Ok(facts)
+        Ok(description)
     }
 
     /// Returns the options of the run.

@@ -17,8 +17,6 @@ use wasm_system::SystemCall;
 
 /// Number of copies between two checks for cancellation.
 const STEP: u64 = 256;
-/// Copies of a block of threads, as translated programs have them: one warp.
-const BLOCK_COPIES: u32 = 32;
 /// Name of the function that GPUs launch.
 const LAUNCHED_FUNCTION: &str = "kinescope_wasm_run";
 
@@ -87,7 +85,7 @@ pub fn to_recording(run: &RunToRecord<'_>, progress: &Progress) -> Result<Record
     if u32::try_from(writer.events.len()).is_err() {
         return Err(WasmRecordingError::TooLarge("4294967295 events"));
     }
-    let facts = RunMetadata::new(run.options, run.target.clone(), run.inputs);
+    let description = RunMetadata::new(run.options, run.target.clone(), run.inputs);
     let mut recording = Recording {
         metadata: metadata(run, writer.names, program),
         events: writer.events.finish(),
@@ -96,7 +94,7 @@ pub fn to_recording(run: &RunToRecord<'_>, progress: &Progress) -> Result<Record
     };
     recording
         .extras
-        .insert(run_metadata::SECTION.to_owned(), facts.encode()?);
+        .insert(run_metadata::SECTION.to_owned(), description.encode()?);
     if !run.profile.is_empty() {
         let counts = profile::encode(run.profile);
         recording.extras.insert(profile::SECTION.to_owned(), counts);
@@ -365,8 +363,8 @@ impl EventWriter {
                     arguments_at,
                     arguments: 32,
                     stream: LAUNCH_STREAM,
-                    grid: [launch.copies.div_ceil(BLOCK_COPIES), 1, 1],
-                    block: [BLOCK_COPIES, 1, 1],
+                    grid: [launch.blocks(), 1, 1],
+                    block: [LaunchRecord::BLOCK_COPIES, 1, 1],
                     took: u32::try_from(launch.duration).unwrap_or(u32::MAX),
                     ..LaunchRow::default()
                 },

@@ -147,6 +147,17 @@ pub struct LaunchRecord {
     pub slice: u32,
 }
 
+impl LaunchRecord {
+    /// Number of copies of a block of threads: one warp, with a thread for each copy.
+    pub const BLOCK_COPIES: u32 = 32;
+
+    /// Returns the number of blocks of the launch.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        self.copies.div_ceil(Self::BLOCK_COPIES)
+    }
+}
+
 /// A program on one target, ready to run.
 pub trait Backend {
     /// Returns the number of copies that run at the same time for `inputs` inputs.
@@ -169,6 +180,11 @@ pub trait Backend {
     /// Returns the launches of the last run, in the order of their ends. A target without launches has none.
     fn launches(&self) -> Vec<LaunchRecord> {
         Vec::new()
+    }
+
+    /// Returns whether the target calls [`Control::input_started`].
+    fn reports_starts(&self) -> bool {
+        true
     }
 
     /// Returns the maximum number of nested calls of a copy if the target allows fewer than the limit of the options.

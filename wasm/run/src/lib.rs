@@ -13,9 +13,10 @@ pub use backend::{
     Backend, BackendError, Control, Input, LaunchRecord, ProgramRun, RunEnd, RunOptions, to_nanoseconds,
 };
 pub use difference::RunDifference;
-pub use limits::{Limits, PAGE_BYTES};
+pub use limits::Limits;
 pub use phases::{PhaseSeconds, Phases, RunPhases};
 pub use profile::BlockProfile;
 pub use program::{INITIALIZE_FUNCTION, MemoryUsage, Program, ProgramError};
 pub use report::{BlockReport, Report, RunReport, TrapReport};
 pub use trap::{Trap, TrapKind, TrapPlace};
+pub use wasm_system::PAGE_BYTES;

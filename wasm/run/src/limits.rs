@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// Bytes of a page of WebAssembly.
-pub const PAGE_BYTES: u64 = 64 << 10;
-
 /// Limits of one copy. A copy that exceeds one traps; the others go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

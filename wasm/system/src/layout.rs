@@ -8,8 +8,8 @@ pub(crate) const HEADER_BYTES: u32 = 0x100;
 pub(crate) const ENTRY_BYTES: u32 = 32;
 /// Alignment of the regions.
 const REGION_ALIGNMENT: u32 = 16;
-/// Bytes of a page of memory.
-const PAGE_BYTES: u64 = 1 << 16;
+/// Size of a page of memory, bytes.
+pub const PAGE_BYTES: u64 = 64 << 10;
 /// The bytes `KWSM`.
 pub(crate) const MAGIC: u32 = 0x4d53_574b;
 pub(crate) const VERSION: u32 = 1;

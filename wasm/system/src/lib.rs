@@ -14,7 +14,7 @@ mod shared_program;
 
 pub use errors::error_name;
 pub use functions::{HostFunction, IMPORT_MODULES, SystemFunction, find_export};
-pub use layout::{LayoutError, MemoryWrite, Stream, SystemInputs, SystemLayout};
+pub use layout::{LayoutError, MemoryWrite, PAGE_BYTES, Stream, SystemInputs, SystemLayout};
 pub use module::{ModuleError, PROGRAM_MEMORY, PROGRAM_MODULE, SYSTEM_MEMORY, assemble, text};
 pub use results::{ResultError, ResultRanges, SystemCall, SystemResults};
 pub use shared_program::{ShareError, SharedProgram};

@@ -3,7 +3,7 @@
 use crate::cli::outputs::CommandFiles;
 use crate::cli::replay_arguments::Inputs;
 use crate::cli::source::Source;
-use crate::cli::{Exit, Failure, Out, Verb, progress_line};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line, wasm_recordings};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::plans::apply;
 use kinescope_session::trim_recording::source_name;
@@ -53,6 +53,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .with_output("-o", Some(&arguments.to))
         .check_kine(&arguments.to)?;
     let opened = arguments.source.open_undamaged()?;
+    wasm_recordings::reject_run(
+        &opened,
+        "its results belong to its inputs; `kinescope replay --on cpu --input NAME=FILE -o OUT.kine` runs it with other \
+         inputs",
+    )?;
     let edits = arguments.inputs.edits(&opened)?;
     let before = opened.recording.metadata.applied_edits.len();
     let edited = progress_line::run_with_progress("applying edits", |progress, _| {

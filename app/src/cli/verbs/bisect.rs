@@ -5,7 +5,7 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::outputs::CommandFiles;
 use crate::cli::replay_arguments::Keys;
 use crate::cli::source::{Source, SourceRecording};
-use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim, wasm_recordings};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::bisect::replay_judge::ReplayJudge;
 use kinescope_session::bisect::{Candidate, CandidateResult, Judge, SearchOptions, Stop, run_search};
@@ -267,6 +267,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         None => None,
     };
     let opened = arguments.source.open_undamaged()?;
+    wasm_recordings::reject_run(
+        &opened,
+        "its copies do not depend on each other; `kinescope replay --on TARGET` names the inputs whose results differ, \
+         with the first system call",
+    )?;
     let begin = Instant::now();
     let ended = progress_line::run_printing("bisecting", |progress, _| search(arguments, &opened, out, progress))?;
     let steps = &ended.steps;

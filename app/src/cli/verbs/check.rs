@@ -27,9 +27,11 @@ struct Arguments {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
-    let mut findings = check::check_file(&arguments.source.file, &Progress::new())
-        .map_err(|e| Failure::file(&arguments.source.file, e))?;
+    let failed = |e: &dyn std::fmt::Display| Failure::file(&arguments.source.file, e);
+    let mut findings = check::check_file(&arguments.source.file, &Progress::new()).map_err(|e| failed(&e))?;
     findings.extend(check::check(&opened.recording));
+    let run = wasm_recording::check_run(&opened.recording, &Progress::new());
+    findings.extend(run.map_err(|e| failed(&e))?);
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
     if out.is_json() {

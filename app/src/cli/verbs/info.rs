@@ -1,6 +1,7 @@
 //! `info`: prints figures about a recording.
 
 mod driver_trace;
+mod run_counts;
 
 use crate::cli::failure::complain;
 use crate::cli::gpu::Gpu;
@@ -11,13 +12,12 @@ use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
 use clap::{Args as _, FromArgMatches as _};
 use driver_trace::DriverCounts;
 use kinescope_session::capture_info;
+use run_counts::RunCounts;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use trace_core::mmu;
-use trace_core::progress::Progress;
 use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, ProcessIndex};
-use wasm_recording::{CopyEnd, WasmRun, is_whole_run};
-use wasm_run::RunEnd;
+use wasm_recording::is_wasm_run;
 
 pub const VERB: Verb = Verb {
     name: "info",
@@ -102,27 +102,6 @@ struct CallCounts {
     /// Number of copies and of fills.
     copies: u64,
     fills: u64,
-}
-
-/// Counts of a WebAssembly run, counted for this verb.
-#[derive(Serialize)]
-struct RunCounts {
-    /// File name of the program, and its size in bytes.
-    program: String,
-    program_bytes: u64,
-    /// The called function.
-    function: String,
-    /// The target.
-    target: String,
-    /// Number of inputs, of system calls, and of calls that the logs did not keep.
-    inputs: u64,
-    system_calls: u64,
-    lost_calls: u64,
-    /// Number of copies that trapped, and of those with another exit code than 0.
-    trapped: u64,
-    failed: u64,
-    /// Number of copies that did not end, because the run was stopped.
-    unfinished: u64,
 }
 
 /// Results of jobs during the recording in figures. Recordings have a result for each job.
@@ -234,69 +213,11 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         applied_edits: metadata.applied_edits.clone(),
         recorded: summarize_jobs(recording.chain_reports()),
         calls: call_counts(opened)?,
-        run: run_counts(opened),
+        run: run_counts::count(opened),
         driver_trace: driver_trace::count(opened)?,
         processes: metadata.processes.clone(),
     };
     Ok((info, unknown))
-}
-
-/// Counts what a recording of a WebAssembly run holds. A cut or damaged run is complained about, and has no counts.
-fn run_counts(opened: &SourceRecording) -> Option<RunCounts> {
-    if !is_whole_run(&opened.recording) {
-        return None;
-    }
-    let run = match WasmRun::from_recording(&opened.recording, &Progress::new()) {
-        Ok(run) => run,
-        Err(e) => {
-            complain(Failure::file(&opened.file, e));
-            return None;
-        }
-    };
-    let count = |is_counted: fn(&CopyEnd) -> bool| run.copies().iter().filter(|c| is_counted(&c.end)).count() as u64;
-    let calls = run
-        .copies()
-        .iter()
-        .map(|c| c.call_events.end.saturating_sub(c.call_events.start));
-    Some(RunCounts {
-        program: run.program_name().to_owned(),
-        program_bytes: run.program().len() as u64,
-        function: run.options().function.clone(),
-        target: run.target().name.clone(),
-        inputs: run.copies().len() as u64,
-        system_calls: calls.sum(),
-        lost_calls: run.copies().iter().fold(0, |sum, c| sum.saturating_add(c.lost_calls)),
-        trapped: count(|end| matches!(end, CopyEnd::Ended(RunEnd::Trap(_)))),
-        failed: count(|end| matches!(end, CopyEnd::Ended(RunEnd::Exit(1..)))),
-        unfinished: count(|end| end.ended().is_none()),
-    })
-}
-
-/// Returns the rows about a WebAssembly run.
-fn run_rows(run: &RunCounts) -> Vec<Vec<String>> {
-    let lost = match run.lost_calls {
-        0 => String::new(),
-        n => format!(", and {n} after the logs"),
-    };
-    let unfinished = match run.unfinished {
-        0 => String::new(),
-        n => format!(", {n} unfinished"),
-    };
-    vec![
-        row(
-            "Program",
-            format!("{} ({} bytes), {}", run.program, run.program_bytes, run.function),
-        ),
-        row("Target", run.target.clone()),
-        row(
-            "Inputs",
-            format!(
-                "{} ({} trapped, {} failed{unfinished})",
-                run.inputs, run.trapped, run.failed
-            ),
-        ),
-        row("System calls", format!("{}{lost}", run.system_calls)),
-    ]
 }
 
 /// Counts what an API trace holds.
@@ -412,9 +333,13 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
 }
 
 fn text(opened: &SourceRecording, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
-    let mut rows = identity_rows(opened, info);
-    rows.extend(info.run.iter().flat_map(run_rows));
+    let mut rows = match &info.run {
+        Some(run) => run_counts::rows(run),
+        None => Vec::new(),
+    };
+    rows.extend(identity_rows(opened, info));
     match (&info.calls, &info.driver_trace) {
+        _ if info.run.is_some() => {}
         (Some(calls), below) => {
             rows.extend(call_rows(calls, info.distinct_pages));
             rows.extend(below.iter().flat_map(driver_trace::rows));
@@ -466,8 +391,10 @@ fn identity_rows(opened: &SourceRecording, info: &Info) -> Vec<Vec<String>> {
         Some(id) => format!("{name} ({id})"),
         None => describe(name),
     };
-    vec![
-        match opened.recording.hardware() {
+    let has_gpu = !is_wasm_run(&opened.recording);
+    let mut rows = Vec::new();
+    if has_gpu {
+        rows.push(match opened.recording.hardware() {
             Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
             Some(_) if identity.gpu_id == 0 => row(
                 "Device",
@@ -478,14 +405,23 @@ fn identity_rows(opened: &SourceRecording, info: &Info) -> Vec<Vec<String>> {
                 let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
                 row("GPU", device(&info.gpu.name, id))
             }
-        },
-        row("Driver", describe(&identity.driver)),
-        row("Board", describe(&identity.board)),
+        });
+        rows.push(row("Driver", describe(&identity.driver)));
+        rows.push(row("Board", describe(&identity.board)));
+    } else {
+        // A run of a program has no device, and its times are those of a virtual clock.
+        rows.push(row("Recorder", describe(&identity.tool)));
+        if !identity.when.is_empty() {
+            rows.push(row("Recorded", identity.when.clone()));
+        }
+    }
+    rows.extend([
         row("Source", describe(&info.source)),
         row("Events", describe_events(info)),
-        row("Span", describe_span(info)),
+        row(if has_gpu { "Span" } else { "Virtual time" }, describe_span(info)),
         row("Lost events", describe_lost(opened, info)),
-    ]
+    ]);
+    rows
 }
 
 /// Returns the rows about an API trace.

@@ -7,7 +7,7 @@ use crate::cli::memory_access::AccessRow;
 use crate::cli::replay_arguments::Inputs;
 use crate::cli::source::{Source, number};
 use crate::cli::trace_arguments::TraceArguments;
-use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line, wasm_recordings};
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{JobLocation, Writer};
 use kinescope_session::debug::{self, DebugSession, WriterReport};
@@ -103,6 +103,11 @@ struct ReadRow {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.prestart();
     let opened = arguments.source.open()?;
+    wasm_recordings::reject_run(
+        &opened,
+        "it holds system calls and streams, and no memory of the program; \
+         `kinescope events --where 'call.name = fd_write'` lists what wrote the outputs",
+    )?;
     if opened.recording.api().is_some() {
         if !arguments.inputs.is_empty() {
             return Err(Failure::usage(

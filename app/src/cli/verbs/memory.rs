@@ -7,7 +7,7 @@ use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
 use crate::cli::source::{Source, SourceRecording, number};
 use crate::cli::trace_arguments::TraceArguments;
-use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line, wasm_recordings};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::buffers;
 use kinescope_session::{memory_trace, pattern};
@@ -181,6 +181,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 
 /// Prints bytes of device memory, or the list of its buffers.
 fn print_api_memory(arguments: &Arguments, opened: &SourceRecording, out: &mut Out) -> Result<Exit, Failure> {
+    if arguments.asked.is_requested() {
+        wasm_recordings::reject_run(
+            opened,
+            "it has no memory between launches that --on could read; without --on, `kinescope memory` prints inputs and \
+             outputs by name",
+        )?;
+    }
     if arguments.search.is_some() {
         return Err(Failure::usage("--search is not for API traces"));
     }

@@ -26,10 +26,22 @@ pub const INFO: Form = form(
      applied_edits:a~ recorded:o? processes:o~ calls:o~ run:o~ driver_trace:o~",
 );
 pub const RUN_COUNTS: Form = form(
-    "app/src/cli/verbs/info.rs",
+    "app/src/cli/verbs/info/run_counts.rs",
     "RunCounts",
-    "program:s program_bytes:n function:s target:s inputs:n system_calls:n lost_calls:n trapped:n failed:n \
-     unfinished:n",
+    "program:s program_bytes:n digest:d function:s target:s copies_at_once:n compile_ns:n run_ns:n translation:o? \
+     inputs:n system_calls:n lost_calls:n succeeded:n failed:n trapped:n unfinished:n running:n traps:a limits:o \
+     launches:n",
+);
+pub const RUN_TRANSLATION: Form = form(
+    "app/src/cli/verbs/info/run_counts.rs",
+    "TranslationRow",
+    "cell:n? strict:b profile:b sort:b",
+);
+pub const RUN_TRAP_COUNT: Form = form("app/src/cli/verbs/info/run_counts.rs", "TrapCount", "kind:s copies:n");
+pub const RUN_LIMITS: Form = form(
+    "app/src/cli/verbs/info/run_counts.rs",
+    "LimitRow",
+    "memory_bytes:n call_depth:n time_ns:n? fuel:n? output_bytes:n logged_calls:n",
 );
 pub const INFO_GPU: Form = form("app/src/cli/gpu.rs", "Gpu", "id:h name:s");
 pub const INFO_BUFFER: Form = form(

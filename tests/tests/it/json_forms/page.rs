@@ -54,6 +54,9 @@ const PAGE: &[Section] = &[
             ("`recorded`", &forms::JOB_RESULTS),
             ("`calls`", &forms::CALL_COUNTS),
             ("`run`", &forms::RUN_COUNTS),
+            ("`run.translation`", &forms::RUN_TRANSLATION),
+            ("`run.traps[]`", &forms::RUN_TRAP_COUNT),
+            ("`run.limits`", &forms::RUN_LIMITS),
             ("`driver_trace`", &forms::DRIVER_COUNTS),
             (
                 "`driver_trace.video_buffers` and other counts with sizes",

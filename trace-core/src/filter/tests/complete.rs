@@ -2,6 +2,7 @@
 
 use super::sample;
 use crate::filter::{CandidateKind, Query, complete};
+use crate::recording::{ApiTraceMetadata, TraceKind};
 
 /// Returns the candidates at the position of `|`.
 fn candidates(text: &str) -> Vec<String> {
@@ -70,6 +71,22 @@ fn completion_offers_values_of_the_compared_field() {
     assert!(candidates("JS1_COMMAND = |").contains(&"start".to_owned()));
     assert_eq!(candidates("JS1_CONFIG.start_mmu = |"), ["yes", "no"]);
     assert!(candidates("JS1_CONFIG.start_flush = |").contains(&"\"clean+invalidate\"".to_owned()));
+}
+
+#[test]
+fn names_of_calls_are_completed() {
+    let mut on = sample().0;
+    on.metadata.kind = TraceKind::Api(ApiTraceMetadata {
+        names: vec!["fd_write".into(), "lost calls".into()],
+        ..ApiTraceMetadata::default()
+    });
+    let values = |text: &str| {
+        let found = complete(text, text.len(), &on).candidates;
+        found.into_iter().map(|c| c.text).collect::<Vec<_>>()
+    };
+    assert_eq!(values("call.name = "), ["fd_write", "\"lost calls\""]);
+    assert_eq!(values("call.name = fd"), ["fd_write"]);
+    assert!(values("call.n").contains(&"call.name".to_owned()));
 }
 
 #[test]

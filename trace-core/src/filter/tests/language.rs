@@ -1,9 +1,11 @@
 //! Tests of the meaning of filters, and of the messages for invalid ones.
 
 use super::{access, filter, find_events, parse_error, recording, sample};
-use crate::filter::{Derived, Interrupt, KEYWORDS, MAX_BYTES, Query, Selection};
+use crate::filter::{Derived, InputSpan, Interrupt, KEYWORDS, MAX_BYTES, Query, Selection};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventsBuilder, InterruptRow};
+use crate::recording::{
+    Api, ApiTraceMetadata, CallRow, CopyRow, EventsBuilder, InterruptRow, LaunchRow, Recording, TraceKind,
+};
 use std::ops::ControlFlow;
 
 #[test]
@@ -350,7 +352,7 @@ fn every_word_is_documented() {
 }
 
 /// Creates many events, of which some pass early and some late.
-fn long() -> (crate::Recording, Derived) {
+fn long() -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     for n in 0..500_000u64 {
         if n % 1000 == 999 {
@@ -416,6 +418,88 @@ fn interrupt_with_a_lost_row_uses_the_inferred_interrupt() {
     assert_eq!(find_events("irq.status = 4", &on), [0]);
     assert_eq!(find_events("irq.line = 0", &on), [0]);
     assert!(find_events("irq.status = 2", &on).is_empty());
+}
+
+/// Creates a run with two inputs and three names of calls.
+fn sample_run() -> (Recording, Derived) {
+    let mut b = EventsBuilder::new();
+    let call = |name, result| CallRow {
+        name,
+        result,
+        ..CallRow::default()
+    };
+    b.call(0, 0, call(0, 0)); // 0: run
+    b.copy(1, 0, CopyRow::default()); // 1
+    b.call(2, 0, call(1, 0)); // 2: fd_write
+    b.call(3, 0, call(2, 0)); // 3: exit
+    b.call(4, 1, call(1, 8)); // 4: fd_write, error 8
+    b.call(5, 1, call(7, 0)); // 5: a name that does not exist
+    b.launch(6, 0, LaunchRow::default()); // 6
+    b.mark(7, "end"); // 7
+    let mut r = recording(b);
+    r.metadata.kind = TraceKind::Api(ApiTraceMetadata {
+        api: Api::Wasm,
+        names: ["run", "fd_write", "exit"].map(str::to_owned).to_vec(),
+        ..ApiTraceMetadata::default()
+    });
+    let input = |name: &str, events| InputSpan {
+        name: name.to_owned(),
+        events,
+    };
+    let derived = Derived {
+        inputs: vec![input("a.txt", (1, 3)), input("b.txt", (4, 5))],
+        ..Derived::default()
+    };
+    (r, derived)
+}
+
+#[test]
+fn calls_and_inputs_are_selected() {
+    let on = sample_run();
+    for (text, events) in [
+        ("call.name = fd_write", vec![2, 4]),
+        ("call.name = FD_WRITE and errno != 0", vec![4]),
+        ("call.name != fd_write", vec![0, 3]),
+        ("call.name in {exit, run}", vec![0, 3]),
+        ("call.name =~ '^fd_'", vec![2, 4]),
+        ("call.name", vec![0, 2, 3, 4]),
+        ("call", vec![0, 2, 3, 4, 5]),
+        ("call.result = 8", vec![4]),
+        ("errno", vec![0, 1, 2, 3, 4, 5, 6]),
+        ("errno in 1..", vec![4]),
+        ("input = 'a.txt'", vec![1, 2, 3]),
+        ("input != 'a.txt'", vec![4, 5]),
+        ("input =~ '^b' and call.name = fd_write", vec![4]),
+        ("input", vec![1, 2, 3, 4, 5]),
+        ("not input", vec![0, 6, 7]),
+        ("input.number = 1", vec![4, 5]),
+        ("copy.number in {0, 2}", vec![1, 2, 3]),
+    ] {
+        assert_eq!(find_events(text, &on), events, "{text}");
+    }
+    let error = |text: &str| {
+        Query::parse(text)
+            .unwrap()
+            .compile(&on.0, Some(&on.1))
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        error("call.name = fd_wirte"),
+        "no call is called `fd_wirte`; did you mean `fd_write`?"
+    );
+    assert!(error("input = 'c.txt'").starts_with("no input is called `c.txt`"));
+    // A recording without calls and inputs has neither.
+    for text in ["call.name = fd_write", "input = x", "input.number = 0", "errno"] {
+        assert!(find_events(text, &sample()).is_empty(), "{text}");
+    }
+    let needs = |text: &str| {
+        let query = Query::parse(text).unwrap();
+        [query.needs_inputs(), query.needs_derived()]
+    };
+    assert_eq!(needs("write or input = x"), [true, false]);
+    assert_eq!(needs("job = 1 and copy.number = 0"), [true, true]);
+    assert_eq!(needs("call.name = x"), [false, false]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::filter::context::MAX_EVENTS_BEFORE_SUBMIT;
 use crate::filter::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
 use crate::filter::{Derived, Keyword, Meaning};
 use crate::progress::Progress;
-use crate::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
+use crate::recording::{CallEvent, DmaMapRow, EventKind, InterruptLine, Recording};
 use crate::registers::{Field, FieldKind, Half, RecordedRegisters, Role};
 use crate::xref::{self, XrefIndex};
 use std::cell::RefCell;
@@ -70,6 +70,8 @@ impl Naive<'_> {
                     Name::Text => self.mark(e),
                     Name::Register => self.registers(e),
                     Name::Block => self.blocks(e),
+                    Name::Call => self.call_name(e),
+                    Name::Input => self.input(e).map(|n| vec![self.derived.inputs[n].name.clone()]),
                     Name::Kind => unreachable!(),
                 };
                 let Some(names) = names else { return false };
@@ -182,6 +184,8 @@ impl Naive<'_> {
                 .map(u64::from),
             Number::Value => access.map(|a| a.value),
             Number::Job => self.job(e),
+            Number::CallResult => events.call(at).map(|c| u64::from(c.result())),
+            Number::Input => self.input(e).map(|n| n as u64),
             Number::Line | Number::Status => {
                 let number_of = |line: u32, status: u64| if n == Number::Line { u64::from(line) } else { status };
                 if let Some(r) = events.interrupt(at) {
@@ -215,6 +219,19 @@ impl Naive<'_> {
                 .or(events.dma_map(at).map(|d| d.bytes)),
         };
         one.into_iter().collect()
+    }
+
+    fn call_name(&self, e: u64) -> Option<Vec<String>> {
+        let Some(CallEvent::Call(row)) = self.recording.events.call(e as usize) else {
+            return None;
+        };
+        let name = self.recording.api()?.names.get(row.name as usize)?;
+        Some(vec![name.clone()])
+    }
+
+    fn input(&self, e: u64) -> Option<usize> {
+        let inputs = &self.derived.inputs;
+        inputs.iter().position(|i| i.events.0 <= e && e <= i.events.1)
     }
 
     fn job(&self, e: u64) -> Option<u64> {

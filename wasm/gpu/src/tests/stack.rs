@@ -4,7 +4,7 @@ use super::{Results, inputs, parse};
 use crate::device::CompiledProgram;
 use crate::protocol::Answer;
 use crate::scheduler::RunStatistics;
-use crate::{GpuBackend, GpuOptions};
+use crate::{GpuOptions, WorkerBackend};
 use std::fs::File;
 use std::process::Command;
 use wasm_run::{Backend, ProgramRun, RunEnd, RunOptions};
@@ -39,7 +39,7 @@ fn reported_call_depth(lowered_call_depth: Option<u32>) -> Option<u32> {
         command
     };
     let program = parse("(module (memory (export \"memory\") 1) (func (export \"_start\")))");
-    let backend = GpuBackend::new(program, RunOptions::default(), GpuOptions::default(), worker).unwrap();
+    let backend = WorkerBackend::new(program, RunOptions::default(), GpuOptions::default(), worker).unwrap();
     assert_eq!(backend.lowered_call_depth(), None, "before the run");
     let inputs = inputs([Vec::new()]);
     backend.run(&inputs, &Results::new(1)).unwrap();

@@ -191,6 +191,7 @@ impl RunReplay<'_> {
                     &*backend,
                     start.elapsed().saturating_sub(compiled),
                 )),
+                translation: wasm_recordings::describe_translation(self.target_name, &GpuOptions::default()),
             },
             launches: backend.launches(),
             inputs,

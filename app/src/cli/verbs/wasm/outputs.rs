@@ -139,12 +139,10 @@ impl Control for ResultWriter<'_> {
     }
 
     fn input_started(&self, index: usize) {
-        if self.keep_results {
-            self.started
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(index);
-        }
+        self.started
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(index);
     }
 
     fn take_result(&self, index: usize, run: ProgramRun) -> Result<(), String> {

@@ -5,7 +5,7 @@ use super::inputs;
 use super::outputs::{OutputFolder, REPORT, ResultWriter};
 use crate::cli::out::{format_count, format_duration};
 use crate::cli::outputs::CommandFiles;
-use crate::cli::{Exit, Failure, Out, progress_line, wasm_recordings, wasm_target};
+use crate::cli::{Exit, Failure, Out, progress_line, signals, wasm_recordings, wasm_target};
 use clap::Args;
 use kinescope_files::output::is_same_file;
 use std::collections::BTreeMap;
@@ -64,9 +64,11 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let path = arguments.program.path();
     let target = &arguments.target;
+    let gpu = target.gpu_options(0, arguments.profile);
     let backend = target.open(&arguments.on, path, options.clone(), program.clone(), arguments.profile)?;
     let folder = OutputFolder::create(&arguments.to, arguments.calls, &arguments.inputs)?;
-    let report = progress_line::run_with_progress("running", |progress, step| {
+    // A failure of the run has more to say than that a signal stopped it.
+    let ended: Result<Report, Failure> = progress_line::run_with_progress("running", |progress, step| {
         step.set("reading the inputs");
         let inputs = inputs::read(&arguments.inputs, arguments.program.by_request(), progress)?;
         step.set("running");
@@ -80,6 +82,7 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
         );
         // A target that cannot start leaves no file.
         let has_started = !ran.results.is_empty() || ran.unfinished.values().any(|started| *started);
+        let mut written = None;
         if let Some(file) = file.as_ref().filter(|_| ran.error.is_none() || has_started) {
             step.set("recording");
             let launches = backend.launches();
@@ -88,7 +91,7 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
                 program: program.bytes(),
                 program_name: &arguments.program.name(),
                 options: &options,
-                target: wasm_recordings::describe_target(&arguments.on, &ran.report),
+                target: wasm_recordings::describe_target(&arguments.on, &gpu, &ran.report),
                 inputs: &inputs,
                 runs: &ran.results,
                 unfinished: &ran.unfinished,
@@ -99,26 +102,18 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
                 source: "wasm-run",
                 edits: Vec::new(),
             };
-            let written = wasm_recordings::write(file, &run);
-            // Why the run stopped says more than a file that cannot be written.
-            match (&ran.error, written) {
-                (None | Some(BackendError::Cancelled), written) => written?,
-                (Some(_), Ok(())) => {}
-                (Some(error), Err(of_file)) => return Err(Failure::usage(format!("{error}. {of_file}"))),
+            written = Some(wasm_recordings::write(file, &run));
+        }
+        Ok(match (&ran.error, written) {
+            (None, Some(Err(of_file))) => Err(of_file),
+            (None, _) => Ok(ran.report),
+            (Some(error), written) => {
+                let recording = arguments.record.as_deref().zip(written);
+                Err(ran.describe_stop(error, folder.path(), recording))
             }
-        }
-        match ran.error {
-            None => Ok(ran.report),
-            Some(BackendError::Cancelled) => Err(Failure::usage("cancelled: the report is not written")),
-            Some(other) if ran.report.runs.is_empty() => Err(Failure::usage(other.to_string())),
-            Some(other) => Err(Failure::usage(format!(
-                "{other}. {} of {} finished; their outputs are in {}, without a report",
-                ran.report.runs.len(),
-                format_count(inputs.len() as u64, "input"),
-                folder.path().display()
-            ))),
-        }
+        })
     })?;
+    let report = ended?;
     folder.write_report(&report)?;
     if out.is_json() {
         out.value(&report)?;
@@ -163,8 +158,58 @@ struct RunOutcome {
     results: Vec<ProgramRun>,
     /// Positions of inputs without a result, and whether their copies had started.
     unfinished: BTreeMap<usize, bool>,
+    /// Whether the target reports the starts of copies.
+    reports_starts: bool,
     /// Why the run stopped.
     error: Option<BackendError>,
+}
+
+impl RunOutcome {
+    /// Returns the failure of a run that stopped: why, how many inputs have results, and what is written. `recording` is
+    /// its file, and whether it is written.
+    fn describe_stop(
+        &self,
+        error: &BackendError,
+        folder: &Path,
+        recording: Option<(&Path, Result<(), Failure>)>,
+    ) -> Failure {
+        let is_cancelled = matches!(error, BackendError::Cancelled);
+        let why = if is_cancelled {
+            "stopped".to_owned()
+        } else {
+            error.to_string()
+        };
+        let finished = self.report.runs.len();
+        if finished == 0 && recording.is_none() && !is_cancelled {
+            return Failure::usage(why).with_signal(signals::requested_exit_code());
+        }
+        let failed = self.report.runs.iter().filter(|run| !run.is_success()).count();
+        let total = (finished + self.unfinished.len()) as u64;
+        let running = self.unfinished.values().filter(|started| **started).count();
+        let waiting = self.unfinished.len() - running;
+        let mut counts = format!(
+            "{finished} of {} finished, {failed} failed",
+            format_count(total, "input")
+        );
+        // An agent does not send which copies have started.
+        if self.reports_starts {
+            counts.push_str(&format!(", {running} running, {waiting} not run"));
+        } else {
+            counts.push_str(&format!(", {waiting} without a result"));
+        }
+        let files = match recording {
+            None => "report.json is not written".to_owned(),
+            Some((file, Ok(()))) => format!("report.json is not written, {} is", file.display()),
+            Some((_, Err(why))) => format!("report.json is not written. {why}"),
+        };
+        let outputs = match finished {
+            0 => String::new(),
+            _ => format!("outputs are in {}; ", folder.display()),
+        };
+        let separator = if is_cancelled { ": " } else { ". " };
+        let failure = Failure::usage(format!("{why}{separator}{counts}; {outputs}{files}"));
+        failure.with_signal(signals::requested_exit_code())
+    }
 }
 
 /// Runs all inputs. `keep_results` also keeps the results, for a recording.
@@ -203,6 +248,7 @@ fn run_inputs(
         report,
         results,
         unfinished,
+        reports_starts: backend.reports_starts(),
         error,
     }
 }
