@@ -370,7 +370,8 @@ fn an_interrupted_run_ends_soon() {
         );
         let findings = run(["check", &recording]).out;
         assert!(
-            findings.contains("the run stopped before 3 of 4 copies ended, 1 running and 2 not started: inputs b, c, d"),
+            findings
+                .contains("the run stopped before 3 of 4 copies ended, 1 running and 2 not started: inputs b, c, d"),
             "{findings}"
         );
         assert!(run(["events", &recording]).out.contains("running"));
