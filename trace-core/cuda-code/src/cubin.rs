@@ -81,6 +81,15 @@ impl<'a> Cubin<'a> {
         Ok(kernels::read(&self.elf, Some(name))?.into_iter().next())
     }
 
+    /// Returns the largest stack frame of a function or a kernel, bytes, or `None` if the file does not say.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Cubin::kernels`] for names; [`Error::Field`] and [`Error::Short`] for broken metadata.
+    pub fn largest_frame(&self) -> Result<Option<u64>, Error> {
+        kernels::largest_frame(&self.elf)
+    }
+
     /// Returns the variables of the module in symbol order. A program finds them by name.
     ///
     /// # Errors

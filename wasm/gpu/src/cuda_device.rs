@@ -34,7 +34,7 @@ const COPIES_OF_A_THREAD: u32 = 1;
 /// Part of each text with indirect calls.
 const INDIRECT_CALL: &str = ".callprototype";
 /// The compiler's options, as text: a part of the cache's key.
-const COMPILER_OPTIONS: &str = "link, verbose log, registers of a block";
+const COMPILER_OPTIONS: &str = "link, verbose log, registers of a block, frames of the code";
 
 impl From<CudaError> for DeviceError {
     fn from(e: CudaError) -> Self {

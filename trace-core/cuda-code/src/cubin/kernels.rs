@@ -196,6 +196,26 @@ fn once<'a>(elf: &Elf<'a>, index: usize, section: &'a Section, left: &mut u64) -
     Ok(bytes)
 }
 
+/// Returns the largest stack frame of a symbol in `.nv.info`, or `None` without any.
+pub(super) fn largest_frame(elf: &Elf<'_>) -> Result<Option<u64>, Error> {
+    let mut names = elf.names();
+    let mut left = elf.len();
+    let mut largest = None;
+    for (index, section) in elf.sections() {
+        if names.section(index)? != ".nv.info" {
+            continue;
+        }
+        for record in info::records(once(elf, index, section, &mut left)?, elf::offset(section)) {
+            let record = record?;
+            if record.attribute == info::FRAME_SIZE {
+                let (_, bytes) = record.symbol_value()?;
+                largest = largest.max(Some(bytes.into()));
+            }
+        }
+    }
+    Ok(largest)
+}
+
 /// Reads metadata of symbols from `.nv.info`.
 fn of_all<'a>(
     elf: &Elf<'a>,

@@ -76,6 +76,21 @@ fn kernels_have_the_values_of_recorded_launches() {
 }
 
 #[test]
+fn the_largest_frame_is_that_of_any_function() {
+    for (name, bytes_of_frame) in [
+        ("kernels.sm_90.cubin", 256),
+        ("loads.sm_90.cubin", 8),
+        ("linked.sm_90.cubin", 0),
+    ] {
+        let file = bytes(name);
+        let cubin = Cubin::parse(&file).unwrap();
+        assert_eq!(cubin.largest_frame(), Ok(Some(bytes_of_frame)), "{name}");
+        let kernels = cubin.kernels().unwrap();
+        assert!(kernels.iter().all(|k| k.frame_bytes <= bytes_of_frame), "{name}");
+    }
+}
+
+#[test]
 fn code_and_constants_are_placed_whole() {
     let file = bytes("kernels.sm_90.cubin");
     let image = load(&file).unwrap();

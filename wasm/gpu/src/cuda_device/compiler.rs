@@ -2,6 +2,7 @@
 
 use crate::cache::CachedCode;
 use crate::device::DeviceError;
+use cuda_code::cubin::Cubin;
 use cuda_driver::{
     CuLinkState, CudaError, Driver, INPUT_PTX, JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_INFO_LOG, JIT_INFO_LOG_BYTES,
     JIT_LOG_VERBOSE, JIT_MAX_REGISTERS, JIT_SPLIT_COMPILE,
@@ -14,7 +15,7 @@ use wasm_ptx::{ENTRY_NAME, MAX_REGISTERS};
 /// Capacities of the logs in bytes. The log of information has some lines for each function.
 const ERROR_LOG_BYTES: usize = 16 << 10;
 const INFO_LOG_BYTES: usize = 4 << 20;
-/// Frame that is assumed if the compiler does not report one, in bytes.
+/// Frame that is assumed if neither the code nor the compiler tells one, in bytes.
 const ASSUMED_FRAME_BYTES: u64 = 256;
 
 /// A link of the driver, destroyed on drop.
@@ -87,9 +88,12 @@ fn compile_with(driver: Driver, text: &str, threads: usize) -> Result<CachedCode
             format!("{e}: {log}")
         })
     })?;
+    // A compiler on several threads leaves frames out of its log.
+    let of_code = Cubin::parse(&code).and_then(|cubin| cubin.largest_frame());
+    let frame = of_code.ok().flatten().max(largest_frame(&log_text(&infos)));
     Ok(CachedCode {
         code,
-        frame_bytes: largest_frame(&log_text(&infos)).unwrap_or(ASSUMED_FRAME_BYTES),
+        frame_bytes: frame.unwrap_or(ASSUMED_FRAME_BYTES),
     })
 }
 
