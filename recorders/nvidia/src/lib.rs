@@ -36,6 +36,7 @@ mod recorder;
 mod records;
 mod requests;
 mod settings;
+mod signal_stack;
 mod signals;
 mod submission_writer;
 mod submissions;

@@ -1,8 +1,9 @@
-//! Handlers and masks of signals: the recorder's handler of faults stays, and no thread blocks its signals.
+//! Handlers, masks and stacks of signals: the recorder's handler of faults stays, no thread blocks its signals, and each has
+//! a stack for it.
 
 use crate::next_function::{real, real_sigaction};
 use crate::signals::{set_program_action, without_faults};
-use libc::{c_int, sigaction as SigAction, sighandler_t, sigset_t};
+use libc::{c_int, sigaction as SigAction, sighandler_t, sigset_t, stack_t};
 
 /// Replaces the C library's function.
 ///
@@ -37,6 +38,16 @@ pub unsafe extern "C" fn signal(number: c_int, handler: sighandler_t) -> sighand
         Some(before) => before.sa_sigaction,
         None => real!("signal", Signal, libc::SIG_ERR, number, handler),
     }
+}
+
+/// Replaces the C library's function.
+///
+/// # Safety
+/// The same as the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_int {
+    // SAFETY: the arguments are the caller's.
+    unsafe { crate::signal_stack::set(new, old) }
 }
 
 macro_rules! masks {

@@ -128,6 +128,7 @@ fn a_doorbell_makes_no_system_call() {
 
 #[test]
 fn a_doorbell_of_unmapped_commands_is_logged_without_them() {
+    crate::signal_stack::enlarge();
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path(), "580.159.04");
     let mut recorder = create_recorder(&settings).unwrap();
@@ -145,7 +146,11 @@ fn a_doorbell_of_unmapped_commands_is_logged_without_them() {
     page.ring_doorbell();
     // The handler goes on with the next doorbell, also on another thread.
     ring.submit(1, &[0x2001_0040, 7]);
-    std::thread::spawn(move || page.ring_doorbell()).join().unwrap();
+    let ring_on_thread = move || {
+        crate::signal_stack::enlarge();
+        page.ring_doorbell();
+    };
+    std::thread::spawn(ring_on_thread).join().unwrap();
     assert!(is_recording());
     crate::lifetime::finish();
     let r = import(&settings.log);
