@@ -4,7 +4,7 @@
 #   ARCH     x86_64 (default) or arm64
 #   DEVICES  QEMU's devices, separated by spaces (default: ati-vga,model=rv100 virtio-gpu-pci edu)
 #   PORT     this machine's port that leads to the agent (default: 7117); other machines cannot reach it
-#   MEM      the board's memory in megabytes (default: 128; 256 with an IOMMU, where each device has memory for DMA)
+#   MEM      the board's memory in megabytes (default: 192; 256 with an IOMMU, where each device has memory for DMA)
 #   IOMMU    yes: the devices lie behind one, as they do on most machines (Intel's, or Arm's SMMUv3)
 #   DRIVERS  yes: the stock Linux drivers of the devices are there, for who records them
 #   SHARE    a folder of this machine, /host in the board: a shell in the board takes the place of the agent
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 . scripts/board/machines.sh
 arch=${ARCH:-x86_64}
 port=${PORT:-7117}
-mem=${MEM:-128}
+mem=${MEM:-192}
 [ "${IOMMU:-}" != yes ] || mem=${MEM:-256}
 machine "$arch"
 case $port in '' | *[!0-9]*) die "PORT=$port: not a port (expected a number from 1 to 65535)" ;; esac

@@ -31,7 +31,7 @@ case $arch${IOMMU:+-$IOMMU} in
     x86_64*) set -- -machine pc -cpu qemu64,+rdrand -vga none "$@" ;;
     arm64*) set -- -machine virt -cpu cortex-a57 "$@" ;;
 esac
-exec "$qemu" -accel tcg,thread=single -smp 1 -m "${MEM:-128}" -display none -no-reboot -nodefaults -no-user-config \
+exec "$qemu" -accel tcg,thread=single -smp 1 -m "${MEM:-192}" -display none -no-reboot -nodefaults -no-user-config \
     -kernel "$images/kernel" -initrd "$initramfs" \
     -append "console=$console loglevel=4 panic=-1 hugepages=${HUGEPAGES:-4} $front $edu ${APPEND:-}" \
     -netdev "user,id=net${NET:+,$NET}" -device virtio-net-pci,netdev=net,romfile= "$@"
