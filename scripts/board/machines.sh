@@ -13,7 +13,7 @@ machine() {
             qemu_kind=x86
             rust=x86_64-unknown-linux-gnu
             console=ttyS0
-            least_mem=128
+            least_mem=192
             default_devices="ati-vga,model=rv100 virtio-gpu-pci edu"
             ;;
         arm64)
