@@ -63,7 +63,7 @@ pub struct BoardSetup {
 }
 
 impl BoardSetup {
-    /// Returns a board with 192 MB of memory, as `make board` has, and with the agent. It has no devices and no drivers
+    /// Returns a board with 256 MB of memory, and with the agent. It has no devices and no drivers
     /// of graphics devices.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
@@ -72,7 +72,7 @@ impl BoardSetup {
             devices: Vec::new(),
             options: Vec::new(),
             kernel: String::new(),
-            memory: 192,
+            memory: 256,
             hugepages: 4,
             agent: true,
             drivers: false,
