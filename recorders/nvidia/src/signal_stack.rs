@@ -163,13 +163,15 @@ mod tests {
             ss_flags: libc::SS_DISABLE,
             ..small
         };
-        // SAFETY: the structures are complete and local.
+        // SAFETY: the structure holds numbers and a pointer, for which zero is a value.
         let mut before: SignalStack = unsafe { std::mem::zeroed() };
+        // SAFETY: both structures are complete and local.
         assert_eq!(unsafe { set(&raw const disabled, &raw mut before) }, 0);
         assert_eq!((before.ss_sp, before.ss_size), (small.ss_sp, small.ss_size));
         assert_ne!(query().ss_flags & libc::SS_DISABLE, 0);
         // The kernel refuses less than its minimum.
         let tiny = SignalStack { ss_size: 512, ..small };
+        // SAFETY: the structure is complete and local, and the stack is not used.
         assert_eq!(unsafe { set(&raw const tiny, std::ptr::null_mut()) }, -1);
         // Large ones stay.
         let mut memory = vec![0u8; 2 * MIN_BYTES];
@@ -178,6 +180,7 @@ mod tests {
             ss_flags: 0,
             ss_size: memory.len(),
         };
+        // SAFETY: the memory outlives its use as a stack.
         assert_eq!(unsafe { set(&raw const large, std::ptr::null_mut()) }, 0);
         assert_eq!(kernel_stack().ss_sp, large.ss_sp);
         // SAFETY: the stack of the standard library, which the thread had before.
