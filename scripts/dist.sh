@@ -48,7 +48,8 @@ features=""
 [ "$profile" != release ] || features="--features kinescope/wgpu"
 # shellcheck disable=SC2086 # a list of words
 cargo build --locked --quiet --profile "$profile" $features \
-    -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda -p kinescope-nvidia
+    -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda -p kinescope-nvidia -p kinescope-remote-cuda \
+    -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13
 bin=$built/$(profile_folder "$profile")
 
 # The static agents have a profile of their own, which `make board` uses too.
@@ -68,6 +69,7 @@ third_party() {
     texts=$work/texts
     mkdir -p "$texts"
     cargo tree --locked -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda \
+        -p kinescope-remote-cuda -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13 \
         -e normal --prefix none --format '{p} {l}' >"$work/tree"
     # Crates of this workspace stand with their path.
     grep -v ' (/' "$work/tree" | sed 's/ (\*)$//; s/ (proc-macro)//' | sort -u >"$work/crates"
@@ -97,7 +99,9 @@ tree() {
         "$1/share/kinescope/sample-traces" "$1/share/doc/kinescope" "$1/share/bash-completion/completions" \
         "$1/share/fish/vendor_completions.d" "$1/$zsh_functions"
     cp "$bin/kinescope" "$bin/kinescope-agent" "$1/bin/"
-    cp "$bin/libkinescope_panfrost.so" "$bin/libkinescope_cuda.so" "$bin/libkinescope_nvidia.so" "$1/lib/kinescope/"
+    cp "$bin/libkinescope_panfrost.so" "$bin/libkinescope_cuda.so" "$bin/libkinescope_nvidia.so" \
+        "$bin/libkinescope_remote_cuda.so" "$bin/libkinescope_remote_cudart_12.so" \
+        "$bin/libkinescope_remote_cudart_13.so" "$1/lib/kinescope/"
     if [ "$profile" != release ]; then
         strip --strip-unneeded "$1/bin/"* "$1/lib/kinescope/"*
     fi

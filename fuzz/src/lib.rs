@@ -29,6 +29,7 @@ pub mod ptx_interpreter;
 pub mod qemu;
 pub mod recorder;
 pub mod recordings;
+pub mod remote_calls;
 pub mod seeds;
 pub mod shader_code;
 pub mod shader_job;
@@ -100,6 +101,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("record_replay", kernels::record_replay),
     ("register_map", machine::register_map),
     ("regs_history", recordings::regs_history),
+    ("remote_calls", remote_calls::remote_calls),
     ("shader_code", shader_code::shader_code),
     ("shader_job", shader_job::shader_job),
     ("strace", recordings::strace),

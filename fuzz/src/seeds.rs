@@ -12,6 +12,7 @@ mod plans;
 mod ptx;
 mod recorder;
 mod recordings;
+mod remote_calls;
 mod seed;
 mod shaders;
 mod text;
@@ -44,6 +45,7 @@ pub fn all() -> Vec<Seed> {
     text::add_qemu(&mut add);
     recorder::add(&mut add);
     recordings::add(&mut add);
+    remote_calls::add(&mut add);
     shaders::add_code(&mut add);
     shaders::add_jobs(&mut add);
     textures::add(&mut add);

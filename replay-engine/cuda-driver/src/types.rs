@@ -370,6 +370,32 @@ impl NodeForm {
     pub const COPY_AT: usize = 16;
 }
 
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct InstantiationParameters {
+    /// Flags.
+    pub flags: u64,
+    /// Stream of the upload.
+    pub stream: CuStream,
+    /// Result: the node that failed, or null.
+    pub node: CuGraphNode,
+    /// Result: `CUgraphInstantiateResult`.
+    pub outcome: u32,
+}
+
+/// `CUgraphExecUpdateResultInfo`: what the driver says about an update of an executable graph.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct UpdateReport {
+    /// `CUgraphExecUpdateResult`.
+    pub outcome: u32,
+    /// The node that does not fit, or null.
+    pub node: CuGraphNode,
+    /// The node that the edge which does not fit starts at, or null.
+    pub edge_start: CuGraphNode,
+}
+
 /// `CUuuid`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -395,6 +421,8 @@ mod tests {
         assert_eq!(size_of::<KernelNode>(), 72);
         assert_eq!(std::mem::offset_of!(KernelNode, parameters), 40);
         assert_eq!(size_of::<FillNode>(), 40);
+        assert_eq!(size_of::<InstantiationParameters>(), 32);
+        assert_eq!(size_of::<UpdateReport>(), 24);
         assert_eq!(size_of::<NodeForm>(), 256);
         assert_eq!(std::mem::offset_of!(NodeForm, form), 16);
     }

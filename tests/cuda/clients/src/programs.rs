@@ -1,5 +1,7 @@
 //! List of the programs, by name.
 
+mod assembled;
+mod costs;
 mod edge_cases;
 mod extras;
 mod graph;
@@ -9,7 +11,9 @@ mod memory;
 mod net;
 mod nodes;
 mod owners;
+mod queries;
 mod simple;
+mod steps;
 mod streams;
 mod threads;
 
@@ -20,7 +24,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 23] = [
+const PROGRAMS: [(&str, Program); 27] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -36,6 +40,7 @@ const PROGRAMS: [(&str, Program); 23] = [
     ("besides", extras::besides),
     ("nodes", nodes::nodes),
     ("feedback", nodes::feedback),
+    ("queries", queries::queries),
     ("owners", owners::owners),
     ("threads", threads::threads),
     ("memory", memory::memory),
@@ -44,6 +49,9 @@ const PROGRAMS: [(&str, Program); 23] = [
     ("shared", mapped::shared),
     ("past", mapped::past),
     ("collective", simple::collective),
+    ("assembled", assembled::assembled),
+    ("costs", costs::costs),
+    ("steps", steps::steps),
 ];
 
 /// Runs a program.

@@ -15,7 +15,7 @@ use ptx_interpreter::Program;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
-pub use modules::forget;
+pub use libraries::forget;
 
 /// Options of the module linker that the stand-in supports.
 #[derive(Clone, Copy, Debug, Default)]

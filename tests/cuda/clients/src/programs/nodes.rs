@@ -12,17 +12,17 @@ use cuda_driver::{
 };
 use std::ptr::{null, null_mut};
 
-fn text(e: CudaError) -> String {
+pub(super) fn text(e: CudaError) -> String {
     e.to_string()
 }
 
-fn mixed(values: &mut [u32], factor: u32) {
+pub(super) fn mixed(values: &mut [u32], factor: u32) {
     for (v, i) in values.iter_mut().zip(0..) {
         *v = v.wrapping_mul(factor).wrapping_add(i);
     }
 }
 
-fn kernel(function: CuFunction, n: u32, args: &mut Args) -> KernelNode {
+pub(super) fn kernel(function: CuFunction, n: u32, args: &mut Args) -> KernelNode {
     KernelNode {
         function,
         grid: [n.div_ceil(128).next_multiple_of(2), 1, 1],
@@ -35,7 +35,7 @@ fn kernel(function: CuFunction, n: u32, args: &mut Args) -> KernelNode {
     }
 }
 
-fn fill(to: u64, value: u32, n: u32) -> FillNode {
+pub(super) fn fill(to: u64, value: u32, n: u32) -> FillNode {
     FillNode {
         to,
         pitch: 0,
@@ -46,7 +46,7 @@ fn fill(to: u64, value: u32, n: u32) -> FillNode {
     }
 }
 
-fn to_host(to: *mut u32, from: u64, n: u32) -> Copy3d {
+pub(super) fn to_host(to: *mut u32, from: u64, n: u32) -> Copy3d {
     Copy3d {
         source_kind: MEMORY_DEVICE,
         source_device: from,
@@ -81,27 +81,27 @@ fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
 }
 
 /// A graph that fills memory, mixes it by a child graph, mixes an input by a kernel, joins both, and copies back.
-struct BuiltGraph {
-    graph: CuGraph,
-    set: CuGraphNode,
-    child: CuGraphNode,
-    mix: CuGraphNode,
-    copy: CuGraphNode,
+pub(super) struct BuiltGraph {
+    pub(super) graph: CuGraph,
+    pub(super) set: CuGraphNode,
+    pub(super) child: CuGraphNode,
+    pub(super) mix: CuGraphNode,
+    pub(super) copy: CuGraphNode,
 }
 
-struct Parts {
-    gpu: Gpu,
-    n: u32,
-    mix: CuFunction,
-    join: CuFunction,
-    input: u64,
-    a: u64,
-    b: u64,
-    out: u64,
+pub(super) struct Parts {
+    pub(super) gpu: Gpu,
+    pub(super) n: u32,
+    pub(super) mix: CuFunction,
+    pub(super) join: CuFunction,
+    pub(super) input: u64,
+    pub(super) a: u64,
+    pub(super) b: u64,
+    pub(super) out: u64,
 }
 
 impl Parts {
-    fn inside(&self, factor: u32) -> ClientResult<CuGraph> {
+    pub(super) fn inside(&self, factor: u32) -> ClientResult<CuGraph> {
         let (mut graph, mut node) = (null_mut(), null_mut());
         let mut args = Args::new(&[U64(self.b), U64(self.b), U32(self.n), U32(factor)]);
         let form = kernel(self.mix, self.n, &mut args);
@@ -116,11 +116,11 @@ impl Parts {
         Ok(graph)
     }
 
-    fn args(&self, factor: u32) -> Args {
+    pub(super) fn args(&self, factor: u32) -> Args {
         Args::new(&[U64(self.a), U64(self.input), U32(self.n), U32(factor)])
     }
 
-    fn make(&self, value: u32, child: u32, factor: u32, to: *mut u32) -> ClientResult<BuiltGraph> {
+    pub(super) fn make(&self, value: u32, child: u32, factor: u32, to: *mut u32) -> ClientResult<BuiltGraph> {
         let d = self.gpu.d;
         let mut built = BuiltGraph {
             graph: null_mut(),

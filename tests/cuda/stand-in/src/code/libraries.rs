@@ -1,7 +1,7 @@
 //! Libraries: code that belongs to no context, and becomes a module of a context on its first use there.
 
 use crate::code::functions::{FUNCTIONS, Function};
-use crate::code::modules::Module;
+use crate::code::modules::{self, Module};
 use crate::code::{Entry, Text};
 use crate::codes::NOT_FOUND;
 use crate::context::Context;
@@ -95,4 +95,12 @@ pub fn find_function(context: &Context, handle: CuFunction) -> Answer<Arc<Functi
         Some(function) => function,
         None => FUNCTIONS.get(handle),
     }
+}
+
+/// Unloads all modules of a context that is destroyed. A later context can have the same handle.
+pub fn forget(context: usize) {
+    for library in LIBRARIES.all() {
+        lock(&library.modules).remove(&context);
+    }
+    modules::forget(context);
 }

@@ -1,0 +1,31 @@
+//! State of streams: which ones calls can use without an answer.
+
+use crate::{handles, lock};
+use remote_calls::HandleNumber;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+/// Streams where a capture was begun and not ended. A capture can take in other streams through events.
+static CAPTURES: LazyLock<Mutex<HashSet<HandleNumber>>> = LazyLock::new(Mutex::default);
+/// Number of captures: launches read it without a lock.
+static CAPTURE_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns whether a launch on a stream cannot fail because of the stream: it exists, and nothing is captured.
+pub fn is_plain(stream: HandleNumber) -> bool {
+    (stream.kind().is_none() || handles::is_live(stream)) && CAPTURE_COUNT.load(Ordering::Relaxed) == 0
+}
+
+/// Notes that a capture of a stream was begun.
+pub fn note_capture(stream: HandleNumber) {
+    let mut captures = lock(&CAPTURES);
+    captures.insert(stream);
+    CAPTURE_COUNT.store(captures.len(), Ordering::Relaxed);
+}
+
+/// Notes that a capture of a stream has ended, if there was one.
+pub fn end_capture(stream: HandleNumber) {
+    let mut captures = lock(&CAPTURES);
+    captures.remove(&stream);
+    CAPTURE_COUNT.store(captures.len(), Ordering::Relaxed);
+}

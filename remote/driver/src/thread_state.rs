@@ -1,0 +1,70 @@
+//! State of a thread of the program: its number, its stack of current contexts, and whether it runs a host function.
+
+use remote_calls::HandleNumber;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
+
+thread_local! {
+    static NUMBER: Cell<u32> = const { Cell::new(0) };
+    static IS_IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+    static CONTEXTS: RefCell<Vec<HandleNumber>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the number of this thread, from 1. A thread that is ending is thread 0.
+pub fn number() -> u32 {
+    NUMBER
+        .try_with(|number| {
+            if number.get() == 0 {
+                number.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+            }
+            number.get()
+        })
+        .unwrap_or(0)
+}
+
+/// Returns whether no other thread has called the driver: nothing else waits for what the worker does next.
+pub fn is_only_thread() -> bool {
+    number() == 1 && NEXT_THREAD.load(Ordering::Relaxed) == 2
+}
+
+/// Returns this thread's current context, or the null handle.
+pub fn current_context() -> HandleNumber {
+    CONTEXTS
+        .try_with(|contexts| contexts.borrow().last().copied())
+        .ok()
+        .flatten()
+        .unwrap_or_default()
+}
+
+/// Replaces this thread's current context. The null handle removes it.
+pub fn set_current_context(context: HandleNumber) {
+    let _ = CONTEXTS.try_with(|contexts| {
+        let mut contexts = contexts.borrow_mut();
+        contexts.pop();
+        if context != HandleNumber::NULL {
+            contexts.push(context);
+        }
+    });
+}
+
+/// Makes a context this thread's current one, above the one before.
+pub fn push_context(context: HandleNumber) {
+    let _ = CONTEXTS.try_with(|contexts| contexts.borrow_mut().push(context));
+}
+
+/// Removes this thread's current context and returns it.
+pub fn pop_context() -> Option<HandleNumber> {
+    CONTEXTS.try_with(|contexts| contexts.borrow_mut().pop()).ok().flatten()
+}
+
+/// Returns whether this thread runs a host function, which may not call the driver.
+pub fn is_in_host_function() -> bool {
+    IS_IN_HOST_FUNCTION.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Notes that this thread runs a host function, or no longer does.
+pub fn set_in_host_function(is_inside: bool) {
+    let _ = IS_IN_HOST_FUNCTION.try_with(|inside| inside.set(is_inside));
+}

@@ -1,0 +1,171 @@
+//! Copies between the device and the staging area or messages, and when their ranges are free again.
+#![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
+
+use crate::call_error::{CallError, Played};
+use crate::forms::{DriverHandle as _, find_object};
+use crate::host_memory;
+use crate::session::Scope;
+use cuda_driver::{CuStream, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
+use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
+use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Interval at which a full staging area is looked at.
+const DRAIN_INTERVAL: Duration = Duration::from_micros(20);
+/// Maximum size of a copy whose bytes travel in the message, bytes.
+const MAX_INLINE_BYTES: u64 = 64 << 10;
+
+/// Waits until the range with a ticket is free.
+///
+/// # Errors
+/// If the message is invalid.
+pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+    let ticket: u64 = decoder.read()?;
+    decoder.finish()?;
+    // Another thread may end a copy's event meanwhile, so that the event is not waited for.
+    while !scope.session.copies.is_free(&scope.session.driver, ticket) {
+        std::thread::sleep(DRAIN_INTERVAL);
+    }
+    Ok(())
+}
+
+fn stream_of(scope: &Scope<'_>, number: HandleNumber) -> Played<CuStream> {
+    Ok(CuStream::from_object(find_object(scope, HandleKind::Stream, number)?))
+}
+
+/// Refuses a copy from or to the program's memory while a stream is captured: a graph would use the staging area.
+fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> Played {
+    if scope.session.captures.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    let mut status = 0;
+    // SAFETY: the stream is the driver's, and the pointer is valid for the result.
+    unsafe { scope.session.driver.cuStreamIsCapturing(stream, &raw mut status)? };
+    match status {
+        0 => Ok(()),
+        _ => Err(CallError::Result(STREAM_CAPTURE_UNSUPPORTED)),
+    }
+}
+
+/// Copies from the program to the device.
+///
+/// # Errors
+/// If the message is invalid, or the driver refuses the copy.
+pub fn to_device(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -> Played {
+    let copy = CopyToDevice::read(decoder)?;
+    decoder.finish()?;
+    let session = scope.session;
+    let mut result = play_to_device(scope, &copy);
+    if is_waited_for && result.is_ok() {
+        let stream = stream_of(scope, copy.stream)?;
+        // SAFETY: the stream is the driver's.
+        result = unsafe { session.driver.cuStreamSynchronize(stream) }.map_err(CallError::from);
+    }
+    // A copy that did not begin reads nothing.
+    if let (Err(_), HostPart::Staging { ticket, .. }) = (&result, copy.source) {
+        session.copies.finish(ticket);
+    }
+    result
+}
+
+fn play_to_device(scope: &Scope<'_>, copy: &CopyToDevice<'_>) -> Played {
+    let driver = &scope.session.driver;
+    let stream = stream_of(scope, copy.stream)?;
+    let bytes = usize::try_from(copy.bytes).map_err(|_| CallError::Result(INVALID_VALUE))?;
+    if let HostPart::Window(offset) = copy.source {
+        let from = host_memory::pointer(scope, offset, copy.bytes)?;
+        // SAFETY: the range is in the window, which stays mapped.
+        return unsafe { driver.cuMemcpyHtoDAsync_v2(copy.to, from, bytes, stream) }.map_err(CallError::from);
+    }
+    refuse_capture(scope, stream)?;
+    match copy.source {
+        HostPart::Window(_) => Ok(()),
+        // SAFETY: the driver reads memory that it does not know during the call.
+        HostPart::Inline(source) => unsafe {
+            Ok(driver.cuMemcpyHtoDAsync_v2(copy.to, source.as_ptr().cast(), bytes, stream)?)
+        },
+        HostPart::Staging { ticket, offset } => {
+            let from = scope.session.staging.pointer(offset, copy.bytes)?;
+            scope.session.counters.add_in(copy.bytes);
+            let is_registered = scope.session.staging.is_registered(&scope.session.driver);
+            // SAFETY: the range is in the staging area, which stays mapped. The client does not write it before the
+            // ticket is released; a hostile client changes only its own bytes.
+            unsafe { driver.cuMemcpyHtoDAsync_v2(copy.to, from, bytes, stream)? };
+            if !is_registered {
+                scope.session.copies.finish(ticket);
+                return Ok(());
+            }
+            let mut event = std::ptr::null_mut();
+            // SAFETY: the pointer is valid for the result, and both handles are the driver's.
+            let recorded = unsafe {
+                driver
+                    .cuEventCreate(&raw mut event, EVENT_NO_TIMING)
+                    .and_then(|()| driver.cuEventRecord(event, stream))
+            };
+            match recorded {
+                Ok(()) => scope.session.copies.add(ticket, event),
+                Err(_) => {
+                    // SAFETY: the stream is the driver's.
+                    unsafe { driver.cuStreamSynchronize(stream)? };
+                    scope.session.copies.finish(ticket);
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Copies from the device to the program: returns when the bytes are in the staging area or the answer.
+///
+/// # Errors
+/// If the message is invalid, or the driver refuses the copy.
+pub fn to_host(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder, is_waited_for: bool) -> Played {
+    let copy = CopyToHost::read(decoder)?;
+    decoder.finish()?;
+    let driver = &scope.session.driver;
+    let stream = stream_of(scope, copy.stream)?;
+    let bytes = usize::try_from(copy.bytes).map_err(|_| CallError::Result(INVALID_VALUE))?;
+    if let HostPart::Window(offset) = copy.target {
+        let to = host_memory::pointer(scope, offset, copy.bytes)?;
+        // SAFETY: the range is in the window, which stays mapped.
+        unsafe {
+            driver.cuMemcpyDtoHAsync_v2(to, copy.from, bytes, stream)?;
+            if is_waited_for {
+                driver.cuStreamSynchronize(stream)?;
+            }
+        }
+        return Ok(());
+    }
+    refuse_capture(scope, stream)?;
+    match copy.target {
+        HostPart::Window(_) => {}
+        HostPart::Inline(_) => {
+            if copy.bytes > MAX_INLINE_BYTES {
+                return Err(CallError::Result(INVALID_VALUE));
+            }
+            let mut target = vec![0u8; bytes];
+            // SAFETY: the buffer has this size, and is used until the stream is done.
+            unsafe {
+                let begun = driver.cuMemcpyDtoHAsync_v2(target.as_mut_ptr().cast(), copy.from, bytes, stream);
+                let done = driver.cuStreamSynchronize(stream);
+                begun?;
+                done?;
+            }
+            answer.write_bytes(&target);
+        }
+        HostPart::Staging { offset, .. } => {
+            let to = scope.session.staging.pointer(offset, copy.bytes)?;
+            scope.session.staging.is_registered(&scope.session.driver);
+            scope.session.counters.add_out(copy.bytes);
+            // SAFETY: the range is in the staging area, which stays mapped.
+            unsafe {
+                let begun = driver.cuMemcpyDtoHAsync_v2(to, copy.from, bytes, stream);
+                let done = driver.cuStreamSynchronize(stream);
+                begun?;
+                done?;
+            }
+        }
+    }
+    Ok(())
+}

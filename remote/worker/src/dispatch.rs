@@ -1,0 +1,164 @@
+//! The way of a request to the driver.
+#![allow(unsafe_code, reason = "calls of the driver")]
+
+use crate::call_error::Played;
+use crate::forms::WorkerForm;
+use crate::session::Scope;
+use crate::{
+    code, contexts, copies, graphs, host_functions, host_memory, launches, links, memory_copies, memory_queries,
+};
+use remote_calls::{
+    CallId, Created, Decoder, Destroyed, Encoder, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text,
+    Value, cuda_driver, kinds,
+};
+use std::sync::atomic::Ordering;
+
+macro_rules! play_plain {
+    ($($name:ident [$($other:ident)?] $policy:ident $export:ident ($($arg:ident: $form:ty),*);)*) => {
+        /// Plays a call of the table of plain calls. Returns `None` for another one.
+        fn play_plain(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Option<Played> {
+            match call {
+                $(CallId::$name => Some(plain::$name(scope, decoder, answer)),)*
+                _ => None,
+            }
+        }
+
+        #[allow(non_snake_case, unused_variables, reason = "the driver's own names; some calls have no results")]
+        mod plain {
+            use super::*;
+            $(
+                pub fn $name(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+                    $(let mut $arg = <$form as WorkerForm>::read(decoder, scope)?;)*
+                    decoder.finish()?;
+                    // SAFETY: handles are the driver's, pointers are to memory of this call. Addresses of device memory
+                    // are the program's own affair: its context belongs to it alone.
+                    unsafe { scope.session.driver.$name($(<$form as WorkerForm>::argument(&mut $arg)),*)? };
+                    $(<$form as WorkerForm>::complete($arg, scope, answer)?;)*
+                    Ok(())
+                }
+            )*
+        }
+    };
+}
+
+remote_calls::calls!(play_plain);
+
+/// Plays a request in the caller's context, and writes its results to the answer.
+///
+/// # Errors
+/// If the message is invalid, or the driver refuses the call.
+pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+    let session = scope.session;
+    match call {
+        CallId::begin_session => return session.begin(decoder, answer),
+        CallId::code_piece => return session.add_piece(decoder),
+        CallId::drain_staging => return copies::drain(scope, decoder),
+        _ => {
+            let entered = contexts::enter(scope);
+            if !needs_no_context(call) {
+                entered?;
+            }
+        }
+    }
+    match call {
+        CallId::load_module | CallId::load_library => code::load(scope, call, decoder, answer),
+        CallId::find_function | CallId::find_kernel => code::find(scope, call, decoder, answer),
+        CallId::list_functions => code::list(scope, decoder, answer),
+        CallId::function_of_kernel => code::function_of_kernel(scope, decoder, answer),
+        CallId::launch_host_function => host_functions::launch(scope, decoder),
+        CallId::create_link => links::create(scope, decoder),
+        CallId::add_to_link => links::add(scope, decoder, answer),
+        CallId::complete_link => links::complete(scope, decoder, answer),
+        CallId::read_linked => links::read(scope, decoder, answer),
+        CallId::destroy_link => links::destroy(scope, decoder),
+        CallId::launch => launches::launch(scope, decoder),
+        CallId::copy_to_device => copies::to_device(scope, decoder, false),
+        CallId::finish_copy_to_device => copies::to_device(scope, decoder, true),
+        CallId::copy_to_host => copies::to_host(scope, decoder, answer, true),
+        CallId::begin_copy_to_host => copies::to_host(scope, decoder, answer, false),
+        CallId::copy_memory => memory_copies::copy(scope, decoder, true),
+        CallId::begin_copy_memory => memory_copies::copy(scope, decoder, false),
+        CallId::allocate_host => host_memory::allocate(scope, decoder, answer),
+        CallId::free_host => host_memory::free(scope, decoder),
+        CallId::pointer_attribute => memory_queries::pointer_attribute(scope, decoder, answer),
+        CallId::set_access => memory_queries::set_access(scope, decoder),
+        CallId::destroy_graph => graphs::destroy(scope, decoder),
+        CallId::add_graph_node => graphs::add(scope, decoder),
+        CallId::set_graph_node => graphs::set(scope, decoder),
+        CallId::describe_graph_node => graphs::describe(scope, decoder, answer),
+        CallId::get_node_attribute => graphs::get_attribute(scope, decoder, answer),
+        CallId::set_node_attribute => graphs::set_attribute(scope, decoder),
+        CallId::list_graph_nodes => graphs::list_nodes(scope, decoder, answer),
+        CallId::list_graph_edges => graphs::list_edges(scope, decoder, answer),
+        CallId::find_child_graph => graphs::find_child(scope, decoder, answer),
+        CallId::instantiate_graph => graphs::instantiate(scope, decoder, answer),
+        CallId::update_exec => graphs::update(scope, decoder, answer),
+        CallId::capture_to_graph => graphs::begin_capture(scope, decoder),
+        _ => {
+            let arguments = decoder.clone();
+            let results_at = answer.as_bytes().len();
+            let played = play_plain(call, scope, decoder, answer).unwrap_or(Ok(()));
+            let results = answer.as_bytes().get(results_at..).unwrap_or_default();
+            after(call, scope, arguments, played.is_ok().then(|| Decoder::new(results)));
+            played
+        }
+    }
+}
+
+/// Returns whether a call works without a context, or with one that is gone.
+const fn needs_no_context(call: CallId) -> bool {
+    matches!(
+        call,
+        CallId::cuDevicePrimaryCtxRetain
+            | CallId::cuDevicePrimaryCtxRelease_v2
+            | CallId::cuDevicePrimaryCtxReset_v2
+            | CallId::cuDevicePrimaryCtxGetState
+            | CallId::cuDeviceGetDefaultMemPool
+            | CallId::cuDeviceSetMemPool
+            | CallId::cuCtxCreate_v2
+            | CallId::cuCtxDestroy_v2
+            | CallId::cuLibraryUnload
+            | CallId::cuMemGetAllocationGranularity
+            | CallId::cuMemPoolCreate
+    )
+}
+
+/// Does what the worker's own state needs after a call; `results` are those of a call that succeeded.
+fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: Option<Decoder<'_>>) {
+    let captures = &scope.session.captures;
+    let is_done = results.is_some();
+    match call {
+        CallId::cuDevicePrimaryCtxRetain => {
+            // A context that was released and is retained again has the same handle.
+            contexts::forget();
+            if let (Ok(device), Some(Ok(context))) = (arguments.read(), results.map(|mut r| r.read())) {
+                scope.session.note_primary_context(device, context);
+            }
+        }
+        CallId::cuCtxCreate_v2 => contexts::leave_created(scope),
+        CallId::cuCtxDestroy_v2 => {
+            contexts::forget();
+            if let Ok(context) = arguments.read() {
+                scope.session.forget_thread_streams(context);
+            }
+        }
+        CallId::cuDevicePrimaryCtxReset_v2 | CallId::cuDevicePrimaryCtxRelease_v2 => {
+            contexts::forget();
+            let device = arguments.read().ok();
+            if let Some(context) = device.and_then(|device| scope.session.primary_context(device))
+                && !contexts::is_primary_active(scope, device)
+            {
+                scope.session.handles.remove_children(context);
+                scope.session.forget_thread_streams(context);
+            }
+        }
+        CallId::cuStreamBeginCapture_v2 if is_done => {
+            captures.fetch_add(1, Ordering::Relaxed);
+        }
+        CallId::cuStreamEndCapture => {
+            // A capture that fails ends too; one that never began leaves the count.
+            let _ = captures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+        }
+        _ => {}
+    }
+}

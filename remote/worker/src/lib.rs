@@ -1,0 +1,42 @@
+//! Worker process of CUDA API remoting: it has the device, and plays the driver calls of one program as they come.
+//!
+//! A request names a call of the table in `remote-calls`. Handles of the program are numbers, which the worker maps to
+//! the driver's objects; addresses of the program's memory never reach the driver. A thread takes requests in their
+//! order; one whose call can wait for the device leaves the next request to another thread.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod call_error;
+mod code;
+mod contexts;
+mod copies;
+mod copy_tickets;
+mod dispatch;
+mod forms;
+mod graphs;
+mod handles;
+mod host_function_lane;
+mod host_functions;
+mod host_memory;
+mod jit_options;
+mod launches;
+mod link_table;
+mod links;
+mod memory_copies;
+mod memory_queries;
+mod program_socket;
+mod report;
+mod serve;
+mod session;
+mod staging;
+
+pub use program_socket::{LibraryLink, ProgramSocket, program_environment};
+pub use report::{CallCount, WorkerReport};
+pub use serve::{WorkerError, serve, serve_standard_input};
+
+/// Argument that makes a program a worker process, see [`serve_standard_input`].
+pub const SERVE_PROGRAM: &str = "serve-program";
+
+/// Takes a lock, even if a thread panicked while it held the lock.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

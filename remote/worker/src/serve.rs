@@ -1,0 +1,268 @@
+//! Serving of a program: threads that take its requests, and the end of the session.
+
+use crate::call_error::CallError;
+use crate::dispatch::play;
+use crate::host_function_lane::HostFunctionLane;
+use crate::lock;
+use crate::report::WorkerReport;
+use crate::session::{Scope, Session};
+use cuda_driver::{CuResult, Driver, LoadError, OUT_OF_MEMORY};
+use remote_calls::{
+    ANSWER_HEADER_BYTES, AnswerHeader, Decoder, Encoder, MessageError, REQUEST_HEADER_BYTES, RequestFlags,
+    RequestHeader,
+};
+use remote_ring::{
+    HostWindow, MessageReader, MessageWriter, Peer, Region, RingError, SocketPeer, Wait, receive_region,
+};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Maximum number of threads of a worker: one for each thread of the program that waits, and one for the rest.
+const MAX_THREADS: usize = 256;
+/// What a client says first.
+const GREETING: &[u8] = b"kinescope cuda 1";
+
+/// Reasons why a session ended before its program did.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The shared memory failed.
+    #[error("{0}")]
+    Ring(#[from] RingError),
+    /// The client is no program with this version of the library.
+    #[error("the client greets with '{}' (expected '{}'): its libcuda.so.1 is of another version", text(.0), text(GREETING))]
+    Greeting(Vec<u8>),
+    /// A message is invalid.
+    #[error("request {sequence}: {why}")]
+    Message {
+        /// Number of the request, or 0 if its header is invalid.
+        sequence: u64,
+        /// What is wrong with it.
+        why: MessageError,
+    },
+    /// A thread could not be started.
+    #[error("a thread of the worker could not be started: {0}")]
+    Thread(std::io::Error),
+    /// There is no driver.
+    #[error("{0}")]
+    Driver(#[from] LoadError),
+    /// The report could not be written.
+    #[error("the report of the worker: {0}")]
+    Report(std::io::Error),
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).escape_default().to_string()
+}
+
+/// The server of one program.
+struct Server {
+    session: Session,
+    peer: Arc<SocketPeer<OwnedFd>>,
+    requests: Mutex<MessageReader>,
+    answers: Mutex<MessageWriter>,
+    /// Number of threads that can take the next request.
+    free_threads: AtomicUsize,
+    threads: AtomicUsize,
+    is_over: AtomicBool,
+    /// Set once, when the session is over.
+    end: Mutex<Option<Result<(), WorkerError>>>,
+    ended: Condvar,
+}
+
+/// Serves the program at the other end of a socket until it ends.
+///
+/// # Errors
+/// If the shared memory fails, or the program sends what no library of this version sends.
+pub fn serve(socket: OwnedFd, driver: Driver) -> Result<WorkerReport, WorkerError> {
+    let (greeting, file) = receive_region(&socket)?;
+    if greeting != GREETING {
+        return Err(WorkerError::Greeting(greeting));
+    }
+    let region = Arc::new(Region::open(file)?);
+    let window = HostWindow::receive(&socket)?;
+    let (greeting, file) = receive_region(&socket)?;
+    if greeting != GREETING {
+        return Err(WorkerError::Greeting(greeting));
+    }
+    let host_functions = Arc::new(Region::open(file)?);
+    let peer = Arc::new(SocketPeer::new(socket));
+    let (calls, finished) = host_functions.worker_ends()?;
+    let lane = HostFunctionLane::new(calls, finished, Arc::clone(&peer) as Arc<dyn Peer + Send + Sync>);
+    let (answers, requests) = region.worker_ends()?;
+    let server = Arc::new(Server {
+        session: Session::new(driver, region, window, lane),
+        peer,
+        requests: Mutex::new(requests),
+        answers: Mutex::new(answers),
+        free_threads: AtomicUsize::new(1),
+        threads: AtomicUsize::new(1),
+        is_over: AtomicBool::new(false),
+        end: Mutex::new(None),
+        ended: Condvar::new(),
+    });
+    let first = Arc::clone(&server);
+    let thread = std::thread::Builder::new().name("kinescope-calls".into());
+    thread.spawn(move || Server::run(&first)).map_err(WorkerError::Thread)?;
+    // Threads may still wait for the device when the program ends. The process ends then, and they with it.
+    let mut end = lock(&server.end);
+    loop {
+        match end.take() {
+            Some(Ok(())) => break,
+            Some(Err(error)) => return Err(error),
+            None => end = server.ended.wait(end).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+    drop(end);
+    Ok(server.session.report())
+}
+
+/// Serves the program at the other end of the standard input, with the driver of this machine, until it ends. This is the
+/// whole work of a worker process.
+///
+/// # Errors
+/// As [`serve`]; also without a driver, and if the report cannot be written.
+pub fn serve_standard_input() -> Result<(), WorkerError> {
+    let socket = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(WorkerError::Thread)?;
+    let report = serve(socket, Driver::load()?)?;
+    report.write_to_environment().map_err(WorkerError::Report)
+}
+
+impl Server {
+    /// Takes requests until the session is over.
+    fn run(server: &Arc<Self>) {
+        let mut message = Vec::new();
+        let mut buffer = Vec::new();
+        while !server.is_over.load(Ordering::Relaxed) {
+            let mut requests = lock(&server.requests);
+            if server.is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            match requests.read(&mut message, Wait::Forever, &*server.peer) {
+                Ok(_) => {}
+                Err(RingError::PeerGone { .. }) => {
+                    server.end(None);
+                    return;
+                }
+                Err(e) => {
+                    server.end(Some(e.into()));
+                    return;
+                }
+            }
+            let mut decoder = Decoder::new(&message);
+            let header = match RequestHeader::read(&mut decoder) {
+                Ok(header) => header,
+                Err(why) => {
+                    server.end(Some(WorkerError::Message { sequence: 0, why }));
+                    return;
+                }
+            };
+            // A call that waits for the device must not hold up those of other threads. All others are played before the
+            // next request is taken: the program's order is the driver's.
+            let is_answered = header.flags.contains(RequestFlags::ANSWERED);
+            server.session.counters.count(header.call, is_answered);
+            server.session.counters.add_in(message.len() as u64);
+            let others_continue = header.flags.contains(RequestFlags::BLOCKING) && Self::leave_to_others(server);
+            let _held = (!others_continue).then_some(requests);
+            let arguments = message.get(REQUEST_HEADER_BYTES..).unwrap_or_default();
+            buffer = server.play(&header, arguments, buffer);
+            if others_continue {
+                server.free_threads.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes sure that another thread takes the next request. Returns `false` if there are too many threads.
+    fn leave_to_others(server: &Arc<Self>) -> bool {
+        // This thread is busy from now on.
+        if server.free_threads.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return true;
+        }
+        if server.threads.load(Ordering::Relaxed) >= MAX_THREADS {
+            server.free_threads.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        let other = Arc::clone(server);
+        let name = format!("kinescope-calls-{}", server.threads.fetch_add(1, Ordering::Relaxed));
+        server.free_threads.fetch_add(1, Ordering::Relaxed);
+        match std::thread::Builder::new().name(name).spawn(move || Self::run(&other)) {
+            Ok(_) => true,
+            Err(e) => {
+                server.end(Some(WorkerError::Thread(e)));
+                false
+            }
+        }
+    }
+
+    /// Plays a request and sends its answer. Returns the buffer for the next answer.
+    fn play(&self, header: &RequestHeader, arguments: &[u8], buffer: Vec<u8>) -> Vec<u8> {
+        let scope = Scope {
+            session: &self.session,
+            thread: header.thread,
+            context: header.context,
+        };
+        let mut answer = Encoder::with_buffer(buffer);
+        let played = play(header.call, &scope, &mut Decoder::new(arguments), &mut answer);
+        let result = match played {
+            Ok(()) => 0,
+            Err(CallError::Result(result)) => result,
+            Err(CallError::Message(why)) => {
+                let sequence = header.sequence;
+                self.end(Some(WorkerError::Message { sequence, why }));
+                return answer.into_buffer();
+            }
+        };
+        if !header.flags.contains(RequestFlags::ANSWERED) {
+            if result != 0 {
+                self.session.defer(result);
+            }
+            return answer.into_buffer();
+        }
+        let results = if result == 0 { answer.as_bytes() } else { &[] };
+        let mut sent = self.answer(header.sequence, result, results);
+        if matches!(sent, Err(RingError::MessageTooLong { .. })) {
+            // Lists of very many functions or nodes. The program gets an error, and the session goes on.
+            sent = self.answer(header.sequence, OUT_OF_MEMORY, &[]);
+        }
+        match sent {
+            Ok(()) => {}
+            Err(RingError::PeerGone { .. }) => self.end(None),
+            Err(e) => self.end(Some(e.into())),
+        }
+        answer.into_buffer()
+    }
+
+    /// Sends an answer.
+    fn answer(&self, sequence: u64, result: CuResult, results: &[u8]) -> Result<(), RingError> {
+        let mut head = Encoder::default();
+        let deferred = self.session.take_deferred();
+        AnswerHeader {
+            sequence,
+            result,
+            deferred,
+            released: self.session.copies.released(&self.session.driver),
+        }
+        .write(&mut head);
+        let sent = lock(&self.answers).write(&[head.as_bytes(), results], &*self.peer);
+        if sent.is_err() && deferred != 0 {
+            self.session.defer(deferred);
+        }
+        sent?;
+        self.session
+            .counters
+            .add_out((ANSWER_HEADER_BYTES + results.len()) as u64);
+        Ok(())
+    }
+
+    /// Ends the session, with the reason if it is not the program's end.
+    fn end(&self, error: Option<WorkerError>) {
+        if self.is_over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        *lock(&self.end) = Some(error.map_or(Ok(()), Err));
+        self.ended.notify_all();
+    }
+}

@@ -1,0 +1,256 @@
+//! State of a session: one program, its handles, its streams by thread, its copies in progress.
+
+use crate::call_error::{CallError, Played};
+use crate::copy_tickets::CopyTickets;
+use crate::handles::Handles;
+use crate::host_function_lane::HostFunctionLane;
+use crate::link_table::Links;
+use crate::lock;
+use crate::report::{Counters, WorkerReport};
+use crate::staging::Staging;
+use cuda_driver::{CuResult, Driver};
+use remote_calls::message::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, Snapshot};
+use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError, TABLE_DIGEST};
+use remote_ring::{HostWindow, Region};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Maximum number of bytes of images that are being collected.
+const MAX_COLLECTED_BYTES: u64 = 4 << 30;
+
+/// A session.
+pub struct Session {
+    /// The driver.
+    pub driver: Driver,
+    /// Handles of the program.
+    pub handles: Handles,
+    /// Copies from the staging area.
+    pub copies: CopyTickets,
+    /// The staging area, known to the driver.
+    pub staging: Staging,
+    /// Host memory that the program maps too.
+    pub window: HostWindow,
+    /// Host functions of the program.
+    pub host_functions: Arc<HostFunctionLane>,
+    /// Links in progress.
+    pub links: Links,
+    /// Default streams of threads that have their own, by thread and context.
+    thread_streams: Mutex<HashMap<(u32, HandleNumber), u64>>,
+    /// Primary contexts by their devices.
+    primary_contexts: Mutex<HashMap<i32, HandleNumber>>,
+    /// Images of code in pieces, by the handles that they are for.
+    images: Mutex<HashMap<HandleNumber, Vec<u8>>>,
+    /// First failure of a call without an answer since the last answer, or 0.
+    deferred: AtomicU32,
+    /// Counters for the report.
+    pub counters: Counters,
+    /// Name and process of the program.
+    program: Mutex<(String, u32)>,
+    /// Number of captures that were begun and not ended.
+    pub captures: AtomicUsize,
+}
+
+/// The caller of a request.
+pub struct Scope<'s> {
+    /// Its session.
+    pub session: &'s Session,
+    /// Its thread, from 1.
+    pub thread: u32,
+    /// Its current context.
+    pub context: HandleNumber,
+}
+
+impl Session {
+    /// Creates the state of a session.
+    pub fn new(driver: Driver, region: Arc<Region>, window: HostWindow, host_functions: HostFunctionLane) -> Self {
+        Self {
+            driver,
+            staging: Staging::new(region),
+            window,
+            host_functions: Arc::new(host_functions),
+            handles: Handles::default(),
+            links: Links::default(),
+            copies: CopyTickets::default(),
+            thread_streams: Mutex::default(),
+            primary_contexts: Mutex::default(),
+            images: Mutex::default(),
+            deferred: AtomicU32::new(0),
+            counters: Counters::default(),
+            program: Mutex::default(),
+            captures: AtomicUsize::new(0),
+        }
+    }
+
+    /// Answers the first request: checks the client's table, and describes the devices.
+    ///
+    /// # Errors
+    /// If the client has another table, or the driver fails.
+    pub fn begin(&self, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+        let at = decoder.offset();
+        let begin = BeginSession::read(decoder)?;
+        decoder.finish()?;
+        if begin.table != TABLE_DIGEST {
+            return Err(CallError::Message(MessageError::Unknown {
+                what: "the client's table of calls",
+                value: begin.table,
+                at,
+            }));
+        }
+        *lock(&self.program) = (begin.program.to_owned(), begin.process);
+        self.snapshot()?.write(answer);
+        Ok(())
+    }
+
+    /// Returns what the session did so far.
+    pub fn report(&self) -> WorkerReport {
+        let (program, process) = lock(&self.program).clone();
+        self.counters.report(program, process)
+    }
+
+    #[allow(unsafe_code, reason = "calls of the driver")]
+    fn snapshot(&self) -> Played<Snapshot> {
+        let driver = &self.driver;
+        let (mut driver_version, mut count) = (0, 0);
+        // SAFETY: the pointers are valid for the results.
+        unsafe {
+            driver.cuInit(0)?;
+            driver.cuDriverGetVersion(&raw mut driver_version)?;
+            driver.cuDeviceGetCount(&raw mut count)?;
+        }
+        let mut devices = Vec::new();
+        for ordinal in 0..count {
+            let mut name = [0u8; 256];
+            let (mut device, mut total_bytes, mut uuid) = (0, 0, cuda_driver::Uuid::default());
+            // SAFETY: the pointers are valid for the results, and the buffer has the size that is given.
+            unsafe {
+                driver.cuDeviceGet(&raw mut device, ordinal)?;
+                driver.cuDeviceGetName(name.as_mut_ptr().cast(), 256, device)?;
+                driver.cuDeviceTotalMem_v2(&raw mut total_bytes, device)?;
+                driver.cuDeviceGetUuid_v2(&raw mut uuid, device)?;
+            }
+            let attribute = |number: u32| {
+                let mut value = 0;
+                // SAFETY: the pointer is valid for the result.
+                let known = unsafe { driver.cuDeviceGetAttribute(&raw mut value, number as i32, device) };
+                known.is_ok().then_some(value)
+            };
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            devices.push(DeviceSnapshot {
+                name: String::from_utf8_lossy(name).into_owned(),
+                total_bytes: total_bytes as u64,
+                uuid: uuid.bytes,
+                attributes: (0..=MAX_ATTRIBUTE).map(attribute).collect(),
+            });
+        }
+        Ok(Snapshot {
+            driver_version,
+            devices,
+        })
+    }
+
+    /// Notes the failure of a call without an answer.
+    pub fn defer(&self, result: CuResult) {
+        // Only the first one is reported.
+        let _ = self
+            .deferred
+            .compare_exchange(0, result, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Returns the first failure of a call without an answer, and forgets it.
+    pub fn take_deferred(&self) -> CuResult {
+        self.deferred.swap(0, Ordering::Relaxed)
+    }
+
+    /// Collects a piece of an image.
+    ///
+    /// # Errors
+    /// If the client sends more than it announced, or too much.
+    pub fn add_piece(&self, decoder: &mut Decoder<'_>) -> Played {
+        let handle: HandleNumber = decoder.read()?;
+        let at = decoder.offset();
+        let total: u64 = decoder.read()?;
+        let piece = decoder.read_bytes()?;
+        decoder.finish()?;
+        let mut images = lock(&self.images);
+        let collected: u64 = images.values().map(|image| image.len() as u64).sum();
+        let image = images.entry(handle).or_default();
+        let is_over = (image.len() + piece.len()) as u64 > total;
+        if is_over || collected + piece.len() as u64 > MAX_COLLECTED_BYTES {
+            return Err(CallError::Message(MessageError::TooLong {
+                what: "the image",
+                count: total,
+                limit: MAX_COLLECTED_BYTES,
+                at,
+            }));
+        }
+        image.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Returns a collected image of this size, and forgets it.
+    ///
+    /// # Errors
+    /// If another number of bytes was collected.
+    pub fn take_image(&self, handle: HandleNumber, bytes: u64) -> Played<Vec<u8>> {
+        let image = lock(&self.images).remove(&handle).unwrap_or_default();
+        match image.len() as u64 == bytes {
+            true => Ok(image),
+            false => Err(CallError::Message(MessageError::Unknown {
+                what: "the size of the image",
+                value: bytes,
+                at: 0,
+            })),
+        }
+    }
+
+    /// Notes the primary context of a device.
+    pub fn note_primary_context(&self, device: i32, context: HandleNumber) {
+        lock(&self.primary_contexts).insert(device, context);
+    }
+
+    /// Returns the primary context of a device, if the program uses it.
+    pub fn primary_context(&self, device: i32) -> Option<HandleNumber> {
+        lock(&self.primary_contexts).get(&device).copied()
+    }
+
+    /// Forgets the streams of a context that is gone.
+    pub fn forget_thread_streams(&self, context: HandleNumber) {
+        lock(&self.thread_streams).retain(|(_, of), _| *of != context);
+    }
+}
+
+impl Scope<'_> {
+    /// Returns what a new object of a kind ends with: the current context. Contexts, libraries, graphs and physical memory
+    /// belong to none.
+    pub fn owner(&self, kind: HandleKind) -> HandleNumber {
+        match kind {
+            HandleKind::Context
+            | HandleKind::Library
+            | HandleKind::Graph
+            | HandleKind::Memory
+            | HandleKind::MemPool => HandleNumber::NULL,
+            _ => self.context,
+        }
+    }
+
+    /// Returns the default stream of the calling thread, which is created at its first use. The driver's own is that of
+    /// the worker's thread, and a thread of the worker plays calls of many threads.
+    ///
+    /// # Errors
+    /// If the driver cannot create it.
+    #[allow(unsafe_code, reason = "a call of the driver")]
+    pub fn thread_stream(&self) -> Played<u64> {
+        let mut streams = lock(&self.session.thread_streams);
+        let key = (self.thread, self.context);
+        if let Some(stream) = streams.get(&key) {
+            return Ok(*stream);
+        }
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the pointer is valid for the result.
+        unsafe { self.session.driver.cuStreamCreate(&raw mut stream, 0)? };
+        let object = stream.expose_provenance() as u64;
+        streams.insert(key, object);
+        Ok(object)
+    }
+}
