@@ -1,6 +1,7 @@
 //! The command line: the table of verbs in `cli/verbs.rs`, one file for each verb below it, and what verbs share here.
 
 mod api_trace;
+mod child_program;
 mod driver_trace;
 mod empty_result;
 mod event_filter;
@@ -16,6 +17,7 @@ mod page_tables;
 mod paired_agents;
 mod plan_file;
 mod progress_line;
+mod recording_folder;
 mod replay_arguments;
 mod replayed_screen;
 mod signals;
@@ -56,6 +58,9 @@ pub fn main() -> u8 {
             std::io::stdin(),
             std::io::stdout(),
         )),
+        Some(remote_worker::SERVE_PROGRAM) => {
+            Some(remote_worker::serve_standard_input().map_err(std::io::Error::other))
+        }
         Some(wasm_gpu::RUN_WASM) => {
             let served = wasm_gpu::serve_request(std::io::stdin(), std::io::stdout());
             Some(served.map_err(std::io::Error::other))

@@ -198,13 +198,20 @@ impl CudaStandIn {
     /// Returns the ids of processes that currently replay on the stand-in of this folder.
     #[must_use]
     pub fn list_replay_processes(&self) -> Vec<u32> {
+        self.list_processes("play-calls")
+    }
+
+    /// Returns the ids of processes on the stand-in of this folder whose program or one of its arguments ends with a word.
+    #[must_use]
+    pub fn list_processes(&self, word: &str) -> Vec<u32> {
         let library = format!("KINESCOPE_CUDA_LIBRARY={}", self.file("libcuda.so.1").display());
-        let has = |file: PathBuf, text: &str| {
+        let has = |file: PathBuf, fits: &dyn Fn(&[u8]) -> bool| {
             let bytes = std::fs::read(file).unwrap_or_default();
-            bytes.split(|b| *b == 0).any(|part| part == text.as_bytes())
+            bytes.split(|b| *b == 0).any(fits)
         };
         let plays = |e: &std::fs::DirEntry| {
-            has(e.path().join("cmdline"), "play-calls") && has(e.path().join("environ"), &library)
+            has(e.path().join("cmdline"), &|part| part.ends_with(word.as_bytes()))
+                && has(e.path().join("environ"), &|part| part == library.as_bytes())
         };
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         all.filter(plays)

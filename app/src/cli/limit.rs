@@ -7,7 +7,7 @@ use trace_core::progress::MAX_UNPACKED_BYTES;
 /// Name of the argument.
 const LIMIT: &str = "limit";
 /// Verbs without a recording argument, or without a packed one.
-const VERBS_WITHOUT_LIMIT: [&str; 11] = [
+const VERBS_WITHOUT_LIMIT: [&str; 12] = [
     "agents",
     "completions",
     "doctor",
@@ -16,6 +16,7 @@ const VERBS_WITHOUT_LIMIT: [&str; 11] = [
     "pair",
     "record",
     "regmaps",
+    "run",
     "targets",
     "verify",
     "wasm",

@@ -32,6 +32,7 @@ mod record;
 mod references;
 mod regmaps;
 mod replay;
+mod run;
 mod screen;
 mod shader;
 mod stats;
@@ -116,6 +117,7 @@ pub const VERBS: &[Verb] = &[
     tune::VERB,
     wasm::VERB,
     record::VERB,
+    run::VERB,
     pair::VERB,
     agents::VERB,
     COMPLETIONS,
@@ -141,7 +143,7 @@ const VERB_GROUPS: &[VerbGroup] = &[
         first: "wasm",
     },
     VerbGroup {
-        heading: "Record",
+        heading: "Record and run",
         first: "record",
     },
     VerbGroup {

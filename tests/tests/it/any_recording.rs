@@ -125,6 +125,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("targets", "takes no file"),
     ("doctor", "takes no file"),
     ("record", "takes a program"),
+    ("run", "takes a program"),
     ("pair", "takes an agent"),
     ("agents", "takes no file"),
     ("completions", "takes a shell"),

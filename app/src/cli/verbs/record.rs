@@ -1,26 +1,26 @@
 //! `record`: runs a program and records its GPU work, on a simulated GPU, at its CUDA driver, or below it at NVIDIA's
 //! kernel driver.
 
-mod cuda;
+pub(super) mod cuda;
 mod drivers;
 mod nvidia;
 
+use crate::cli::child_program::{
+    absolute, exit_code, find_library, join_list, parse_bytes, prepend_to_list, program_folder, wait_for_program,
+};
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
-use crate::cli::{Exit, Failure, Out, Verb, format_hex, signals};
+use crate::cli::recording_folder::RecordingFolder;
+use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _};
 use cuda::{CudaArguments, report_api_trace, save_derived};
 use drivers::{DriverKind, RecordedDrivers};
 use kinescope_session::targets::list_simulators;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::process::Command;
 use trace_core::container;
 use trace_core::progress::Progress;
 
@@ -31,12 +31,8 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// Suffix of the file that a running process writes. The file disappears when the process ends normally.
-const UNFINISHED: &str = ".unfinished.kine";
 /// Output folder of `make mesa`, below the project folder.
 const MESA: &str = ".mesa/install";
-/// Interval between two checks whether the program is still running.
-const TICK: Duration = Duration::from_millis(10);
 /// System folders with Mesa's drivers, without those of other architectures.
 const SYSTEM_LIBRARIES: [&str; 6] = [
     "/usr/lib",
@@ -67,7 +63,7 @@ struct Arguments {
     #[arg(short = 'o', value_name = "F.kine")]
     to: PathBuf,
     /// Approximate size in bytes at which the recording ends; the program continues: 500M, 8G; 0: no limit
-    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = parse_bytes)]
     limit: u64,
     /// Program to run, and its arguments
     #[arg(
@@ -117,15 +113,18 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if drivers.has_nvidia() {
         nvidia::check_driver()?;
     }
-    let libraries = drivers.kinds().iter().map(|kind| library(*kind));
+    let libraries = drivers.kinds().iter().map(|kind| {
+        let (library, package) = kind.library();
+        find_library(library, package)
+    });
     let libraries = libraries.collect::<Result<Vec<PathBuf>, Failure>>()?;
     let mesa = match drivers {
         RecordedDrivers::Panfrost => mesa(arguments)?,
         _ => None,
     };
-    let folder = TempFolder::create_next_to(&at).map_err(|e| Failure::file(&arguments.to, e))?;
+    let folder = RecordingFolder::create_next_to(&at).map_err(|e| Failure::file(&arguments.to, e))?;
     let name = at.file_name().unwrap_or(OsStr::new("recording.kine"));
-    let recorded = folder.0.join(name);
+    let recorded = folder.path().join(name);
 
     let [program, rest @ ..] = arguments.program.as_slice() else {
         return Err(Failure::usage("no program to run is given"));
@@ -151,8 +150,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut child = command
         .spawn()
         .map_err(|e| Failure::file(Path::new(program), format!("cannot be run: {e}")))?;
-    let status = wait(&mut child).map_err(|e| Failure::file(Path::new(program), e))?;
-    let code = code(status);
+    let status = wait_for_program(&mut child).map_err(|e| Failure::file(Path::new(program), e))?;
+    let code = exit_code(status);
 
     if !recorded.exists() {
         folder
@@ -160,7 +159,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .map_err(|e| Failure::file(&arguments.to, e))?;
     }
     if drivers.has_nvidia() {
-        nvidia::import_logs(&folder.0, drivers, &arguments.to)?;
+        nvidia::import_logs(folder.path(), drivers, &arguments.to)?;
     }
     if !recorded.exists() {
         let expected = match drivers {
@@ -272,158 +271,6 @@ fn report(
         complain(format_args!("{path}: the recording ends early: {}", lost.reason));
     }
     Ok(())
-}
-
-/// A temporary folder for files of the program's processes, removed on drop.
-struct TempFolder(PathBuf);
-
-impl TempFolder {
-    /// Creates it in the folder of the output file, so that a rename works.
-    fn create_next_to(at: &Path) -> std::io::Result<Self> {
-        let folder = at.with_file_name(format!(".kinescope-record-{}", std::process::id()));
-        std::fs::create_dir(&folder)?;
-        Ok(Self(folder))
-    }
-
-    /// Renames the recording of a killed or crashed process to the requested output, if there is no complete one. Of
-    /// several, takes that of the process that started first, as far as process ids show.
-    fn take_unfinished(&self, to: &Path) -> std::io::Result<()> {
-        let mut all = Vec::new();
-        for entry in std::fs::read_dir(&self.0)? {
-            let name = entry?.file_name();
-            if name.to_string_lossy().ends_with(UNFINISHED) {
-                all.push(name);
-            }
-        }
-        all.sort_by_key(|name| (name.len(), name.clone()));
-        match all.first() {
-            Some(first) => std::fs::rename(self.0.join(first), to),
-            None => Ok(()),
-        }
-    }
-
-    /// Links recordings of processes other than the first that ended. They go into the folder of `at` under their own
-    /// names, which contain the process id.
-    fn link_other_recordings(&self, first: &OsStr, at: &Path) -> std::io::Result<Vec<PathBuf>> {
-        let mut all = Vec::new();
-        for entry in std::fs::read_dir(&self.0)? {
-            let (name, from) = entry.map(|e| (e.file_name(), e.path()))?;
-            let to = at.with_file_name(&name);
-            // The file of an unfinished process starts with a dot. An existing file stays.
-            let finished = !name.to_string_lossy().starts_with('.');
-            if name != first && finished && std::fs::hard_link(&from, &to).is_ok() {
-                all.push(to);
-            }
-        }
-        all.sort();
-        Ok(all)
-    }
-}
-
-impl Drop for TempFolder {
-    fn drop(&mut self) {
-        // A file that cannot be removed stays. The recording is safe.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Waits for the program. Forwards termination signals to it; it then writes what it has.
-fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
-    let progress = Progress::new();
-    let _going = signals::cancel_on_signal(&progress);
-    let mut is_reported = false;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if progress.check().is_err() && !is_reported {
-            is_reported = true;
-            let interrupted = signals::requested_exit_code() == Some(130);
-            // A terminal itself interrupts every program in the foreground.
-            if !(interrupted && std::io::stdin().is_terminal())
-                && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
-            {
-                let signal = if interrupted { Signal::INT } else { Signal::TERM };
-                // The program may have just ended.
-                let _ = kill_process(pid, signal);
-            }
-        }
-        std::thread::sleep(TICK);
-    }
-}
-
-/// Returns the exit code as shells count it if a signal ended the program.
-fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
-    code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
-}
-
-/// Returns a list of paths as an environment variable holds it.
-fn join_list(paths: &[PathBuf]) -> OsString {
-    let mut list = OsString::new();
-    for (n, path) in paths.iter().enumerate() {
-        if n > 0 {
-            list.push(":");
-        }
-        list.push(path);
-    }
-    list
-}
-
-/// Prepends a value to a list in an environment variable.
-fn prepend_to_list(first: &OsStr, list: &str) -> OsString {
-    let mut all = first.to_owned();
-    if let Some(rest) = std::env::var_os(list).filter(|r| !r.is_empty()) {
-        all.push(":");
-        all.push(rest);
-    }
-    all
-}
-
-/// Parses a number of bytes, with a unit of 1024 or none: `500M`.
-fn bytes(text: &str) -> Result<u64, String> {
-    let (number, power) = match text.to_ascii_uppercase().chars().last() {
-        Some(unit) if unit.is_ascii_alphabetic() => (
-            &text[..text.len() - 1],
-            ['K', 'M', 'G', 'T']
-                .iter()
-                .position(|u| *u == unit)
-                .map(|n| n as u32 + 1),
-        ),
-        _ => (text, Some(0)),
-    };
-    let number: Option<u64> = number.parse().ok();
-    let bytes = number
-        .zip(power)
-        .and_then(|(n, p)| n.checked_mul(1024u64.checked_pow(p)?));
-    bytes.ok_or_else(|| "expected a number of bytes, optionally with K, M, G or T after it: 500M".to_owned())
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// Returns the folder of this program.
-fn program_folder() -> Option<PathBuf> {
-    Some(std::env::current_exe().ok()?.parent()?.to_owned())
-}
-
-/// Returns the recorder's library: in the folder of this program, or in the library folder of an installation.
-fn library(with: DriverKind) -> Result<PathBuf, Failure> {
-    let (library, package) = with.library();
-    let own = program_folder().unwrap_or_default();
-    let places = [
-        own.join(library),
-        own.join("../lib").join(library),
-        own.join("../lib/kinescope").join(library),
-    ];
-    let found = places.into_iter().find(|p| p.is_file());
-    found.ok_or_else(|| {
-        Failure::usage(format!(
-            "{library} is not next to this program, in {}: `cargo build -p {package}` builds it there",
-            own.display()
-        ))
-    })
 }
 
 /// Returns the Mesa to run the program with; `None`: the one that the program finds by itself.

@@ -659,6 +659,17 @@ pub const PROCESS_GAPS: Form = form(
     "ProcessGaps",
     "path:s not_recorded:a obstacle:s?",
 );
+pub const RUN: Form = form(
+    "app/src/cli/verbs/run.rs",
+    "Report",
+    "target:s exit_code:n processes:a recording:s?",
+);
+pub const RUN_PROCESS: Form = form(
+    "app/src/cli/verbs/run.rs",
+    "ProcessReport",
+    "program:s process:n calls:n waits:n bytes_sent:n bytes_received:n functions:a",
+);
+pub const RUN_FUNCTION: Form = form("app/src/cli/verbs/run.rs", "FunctionReport", "name:s calls:n waits:n");
 pub const TARGET: Form = form(
     "app/src/cli/verbs/targets.rs",
     "TargetRow",

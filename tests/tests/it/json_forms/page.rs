@@ -496,6 +496,17 @@ const PAGE: &[Section] = &[
         after: "",
     },
     Section {
+        level: 3,
+        heading: "`run`",
+        text: "`run` prints its value after the output of the program.",
+        forms: &[
+            ("", &forms::RUN),
+            ("`processes[]`", &forms::RUN_PROCESS),
+            ("`functions[]`", &forms::RUN_FUNCTION),
+        ],
+        after: "",
+    },
+    Section {
         level: 2,
         heading: "Targets and agents",
         text: "",

@@ -184,7 +184,7 @@ fn write_index(at: &Path, mut processes: Vec<ProcessEntry>) -> Result<Option<Pat
 }
 
 /// Stores in the recording file the derived data that the window would compute before it shows anything.
-pub(super) fn save_derived(recording: &Recording, at: &Path) {
+pub(in crate::cli::verbs) fn save_derived(recording: &Recording, at: &Path) {
     if let Err(e) = trace_core::timeline::append(recording, at, &Progress::new()) {
         complain(format_args!(
             "cannot store derived data in the recording: {e}; it is computed again at each opening"
@@ -193,7 +193,7 @@ pub(super) fn save_derived(recording: &Recording, at: &Path) {
 }
 
 /// Prints the report on an API trace.
-pub(super) fn report_api_trace(
+pub(in crate::cli::verbs) fn report_api_trace(
     to: &Path,
     recording: &Recording,
     bytes: u64,
