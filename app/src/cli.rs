@@ -40,6 +40,17 @@ pub use out::{Out, format_hex};
 pub use verb::Verb;
 pub use verbs::{VERBS, command, render_reference};
 
+/// Serves a program with a remote device, and returns the exit code of the worker process.
+fn serve_program() -> u8 {
+    match remote_worker::serve_standard_input() {
+        Ok(()) => 0,
+        Err(e) => {
+            failure::complain(format_args!("the worker process of a program ends: {e}"));
+            2
+        }
+    }
+}
+
 /// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn main() -> u8 {
@@ -52,6 +63,9 @@ pub fn main() -> u8 {
         .get(1)
         .filter(|_| arguments.len() == 2)
         .and_then(|a| a.to_str());
+    if word == Some(remote_worker::SERVE_PROGRAM) {
+        return serve_program();
+    }
     let served = match word {
         Some(PLAY_CALLS) => Some(replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout())),
         Some(PLAY_CHANNEL) => Some(replay_nvidia::worker::serve_request(

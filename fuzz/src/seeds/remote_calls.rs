@@ -25,6 +25,7 @@ pub(super) fn add(add: Add<'_>) {
         handle: handle(HandleKind::Function),
         name: "vector_add".to_owned(),
         max_threads: 1024,
+        shared_bytes: 64,
         parameters: vec![ParameterPlace { offset: 0, bytes: 8 }; 3],
     };
     let side = MemorySide {

@@ -28,3 +28,15 @@ pub const MAX_ACCESS_DESCRIPTIONS: u32 = 128;
 
 /// Maximum size of a piece of a linked image in an answer, bytes.
 pub const MAX_LINKED_PIECE: usize = 64 << 10;
+
+/// Sizes of pointer attributes by their numbers, bytes; 0 for those that are not supported. Attributes 1 and 17 are
+/// handles; 5 is a structure of two numbers.
+const POINTER_ATTRIBUTE_BYTES: [u8; 22] = [0, 8, 4, 8, 8, 16, 4, 8, 4, 4, 4, 8, 8, 4, 8, 4, 4, 8, 8, 8, 4, 0];
+
+/// Returns the size of a pointer attribute, bytes, or `None` for one that is not supported.
+#[must_use]
+pub fn pointer_attribute_bytes(attribute: i32) -> Option<usize> {
+    let index = usize::try_from(attribute).ok()?;
+    let size = POINTER_ATTRIBUTE_BYTES.get(index).copied()?;
+    (size > 0).then_some(usize::from(size))
+}

@@ -15,18 +15,18 @@ macro_rules! calls {
             cuDeviceGetDefaultMemPool [] Answered exported (pool: Resolved<kinds::MemPool>, device: Value<i32>);
             cuDeviceSetMemPool [] Answered exported (device: Value<i32>, pool: Object<kinds::MemPool>);
             cuDevicePrimaryCtxRetain [] Answered inner (context: Resolved<kinds::Context>, device: Value<i32>);
-            cuDevicePrimaryCtxRelease_v2 [] Blocking inner (device: Value<i32>);
-            cuDevicePrimaryCtxReset_v2 [] Blocking inner (device: Value<i32>);
+            cuDevicePrimaryCtxRelease_v2 [] Answered inner (device: Value<i32>);
+            cuDevicePrimaryCtxReset_v2 [] Answered inner (device: Value<i32>);
             cuDevicePrimaryCtxGetState [] Answered exported (device: Value<i32>, flags: Output<u32>, active: Output<i32>);
             cuCtxCreate_v2 [] Answered inner (context: Created<kinds::Context>, flags: Value<u32>, device: Value<i32>);
-            cuCtxDestroy_v2 [] Blocking inner (context: Destroyed<kinds::Context>);
+            cuCtxDestroy_v2 [] Answered inner (context: Destroyed<kinds::Context>);
             cuCtxSynchronize [] Blocking exported ();
             cuCtxSetLimit [] Answered exported (limit: Value<u32>, value: Value<usize>);
             cuCtxGetLimit [] Answered exported (value: Output<usize>, limit: Value<u32>);
-            cuModuleUnload [] Blocking exported (module: Destroyed<kinds::Module>);
+            cuModuleUnload [] Answered exported (module: Destroyed<kinds::Module>);
             cuModuleGetGlobal_v2 [] Answered exported (at: OptionalOutput<u64>, bytes: OptionalOutput<usize>, module: Object<kinds::Module>, name: Text);
             cuModuleGetFunctionCount [] Answered exported (count: Output<u32>, module: Object<kinds::Module>);
-            cuLibraryUnload [] Blocking exported (library: Destroyed<kinds::Library>);
+            cuLibraryUnload [] Answered exported (library: Destroyed<kinds::Library>);
             cuLibraryGetKernelCount [] Answered exported (count: Output<u32>, library: Object<kinds::Library>);
             cuLibraryGetModule [] Answered exported (module: Resolved<kinds::Module>, library: Object<kinds::Library>);
             cuLibraryGetGlobal [] Answered exported (at: OptionalOutput<u64>, bytes: OptionalOutput<usize>, library: Object<kinds::Library>, name: Text);
@@ -80,7 +80,6 @@ macro_rules! calls {
             cuStreamGetFlags [cuStreamGetFlags_ptsz] Answered exported (stream: Object<kinds::Stream>, flags: Output<u32>);
             cuStreamGetPriority [cuStreamGetPriority_ptsz] Answered exported (stream: Object<kinds::Stream>, priority: Output<i32>);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] Quiet exported (stream: Object<kinds::Stream>, event: Object<kinds::Event>, flags: Value<u32>);
-            cuStreamBeginCapture_v2 [] Answered inner (stream: Object<kinds::Stream>, mode: Value<u32>);
             cuStreamEndCapture [] Answered inner (stream: Object<kinds::Stream>, graph: Resolved<kinds::Graph>);
             cuStreamIsCapturing [cuStreamIsCapturing_ptsz] Answered exported (stream: Object<kinds::Stream>, status: Output<u32>);
             cuEventCreate [] Quiet inner (event: Created<kinds::Event>, flags: Value<u32>);
@@ -153,6 +152,7 @@ macro_rules! call_ids {
 crate::calls!(call_ids [
     begin_session: Answered;
     drain_staging: Blocking;
+    release_staging: Quiet;
     code_piece: Quiet;
     load_module: Answered;
     load_library: Answered;
@@ -167,6 +167,7 @@ crate::calls!(call_ids [
     destroy_link: Answered;
     launch: Quiet;
     launch_host_function: Quiet;
+    begin_capture: Answered;
     copy_to_device: Quiet;
     copy_to_host: Blocking;
     finish_copy_to_device: Blocking;

@@ -232,6 +232,7 @@ fn code_messages_are_read_as_written() {
         handle: HandleNumber::from_worker(HandleKind::Function, 1).unwrap(),
         name: "add".into(),
         max_threads: 1024,
+        shared_bytes: 64,
         parameters: vec![
             ParameterPlace { offset: 0, bytes: 8 },
             ParameterPlace { offset: 8, bytes: 4 },

@@ -66,6 +66,8 @@ pub struct Connection {
     is_lost: AtomicBool,
     /// Error that every call answers, or 0.
     sticky: AtomicU32,
+    /// Error of a call without an answer that no call has reported yet, or 0.
+    deferred: AtomicU32,
 }
 
 static CONNECTION: OnceLock<Connection> = OnceLock::new();
@@ -166,6 +168,7 @@ impl Connection {
             waits_for_each: std::env::var_os(WAIT_VARIABLE).is_some_and(|v| v == "yes"),
             is_lost: AtomicBool::new(false),
             sticky: AtomicU32::new(0),
+            deferred: AtomicU32::new(0),
         })
     }
 
@@ -253,18 +256,32 @@ impl Connection {
         let message = self.receive(sequence)?;
         let header = AnswerHeader::read(&mut Decoder::new(&message)).map_err(|e| self.fail(&e.to_string()))?;
         self.released.fetch_max(header.released, Ordering::Relaxed);
-        let result = if header.result == 0 {
-            header.deferred
-        } else {
-            header.result
-        };
-        if STICKY.contains(&result) {
-            self.sticky.store(result, Ordering::Relaxed);
+        for result in [header.deferred, header.result] {
+            if STICKY.contains(&result) {
+                self.sticky.store(result, Ordering::Relaxed);
+            }
         }
-        if result != 0 {
-            return Err(result);
+        if header.deferred != 0 {
+            // Only the first one is reported.
+            let _ = self
+                .deferred
+                .compare_exchange(0, header.deferred, Ordering::Relaxed, Ordering::Relaxed);
         }
-        Ok(Answer::new(message))
+        match header.result {
+            0 => Ok(Answer::new(message)),
+            result => Err(result),
+        }
+    }
+
+    /// Returns the error of a call without an answer, once.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn take_deferred(&self) -> CallResult {
+        match self.deferred.swap(0, Ordering::Relaxed) {
+            0 => Ok(()),
+            result => Err(result),
+        }
     }
 
     fn receive(&self, sequence: u64) -> CallResult<Vec<u8>> {
@@ -288,8 +305,10 @@ impl Connection {
             drop(arrived);
             let mut message = Vec::new();
             let received = reader.read(&mut message, Wait::Forever, &self.peer);
-            drop(reader);
+            // The answer is among the arrived ones before another thread can read: that thread looks there first. Nobody
+            // waits for the reader with this lock.
             arrived = lock(&self.arrived);
+            drop(reader);
             if let Err(e) = received {
                 self.fail(&e.to_string());
                 continue;
@@ -325,6 +344,7 @@ impl Connection {
     /// # Errors
     /// If the worker is gone.
     pub fn allocate_staging(&self, purpose: StagingUse, bytes: u64) -> CallResult<StagingRange> {
+        self.check_health()?;
         let part = self.staging.part_bytes(bytes);
         if purpose == StagingUse::ToHost {
             return Ok(self.staging.allocate_to_host(part));
@@ -343,6 +363,14 @@ impl Connection {
             let sequence = self.send(CallId::drain_staging, flags, encoder.as_bytes())?;
             self.wait(sequence)?;
         }
+    }
+
+    /// Gives back a range to the device that no copy uses.
+    pub fn skip_staging(&self, range: StagingRange) {
+        let mut encoder = Encoder::default();
+        encoder.write(range.ticket);
+        // Without a worker, nothing uses the area any more.
+        let _ = self.send(CallId::release_staging, RequestFlags::default(), encoder.as_bytes());
     }
 
     /// Copies a range to the host to the program's memory.

@@ -7,7 +7,7 @@ use crate::forwarded;
 use crate::pointers::{bytes, get_at, put_bytes, put_if_wanted};
 use crate::request::{CallMode, Request};
 use crate::staging::StagingUse;
-use crate::{CallResult, connection, host_memory, memory, thread_state};
+use crate::{CallResult, connection, host_memory, memory, stream_state, thread_state};
 use cuda_driver::{CuDevicePtr, CuStream, INVALID_VALUE, STREAM_PER_THREAD};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{CallId, HandleNumber};
@@ -112,7 +112,12 @@ pub fn to_device(to: CuDevicePtr, from: *const c_void, count: usize, stream: Cop
             ticket: range.ticket,
             offset: range.offset,
         };
-        finish_part(request, at, part.len(), number, place, is_last && is_finished_there)?;
+        let sent = finish_part(request, at, part.len(), number, place, is_last && is_finished_there);
+        if let Err(result) = sent {
+            // The worker may know the range, and frees it once.
+            connection.skip_staging(range);
+            return Err(result);
+        }
         done += part.len();
     }
     Ok(())
@@ -134,7 +139,7 @@ fn finish_part(
     }
     .write(&mut request.encoder);
     // An address that the program did not allocate may be wrong: then the error must come from this call.
-    match memory::contains(to, count as u64) {
+    match memory::contains(to, count as u64) && stream_state::is_plain(stream) {
         true if is_finished_there => request.finish_quietly(),
         true => request.finish().map(drop),
         false => request.ask().map(drop),
@@ -161,7 +166,7 @@ pub fn to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: CopyStr
             target: HostPart::Window(offset),
         }
         .write(&mut request.encoder);
-        return match memory::contains(from, count as u64) {
+        return match memory::contains(from, count as u64) && stream_state::is_plain(number) {
             true => request.finish().map(drop),
             false => request.ask().map(drop),
         };

@@ -173,18 +173,25 @@ pub fn allocate_managed(to: *mut CuDevicePtr, bytes: usize, flags: u32) -> CallR
 
 /// Frees a range, after the work that uses it.
 fn free_range(first: u64, kind: HostRangeKind) -> CallResult {
-    let range = {
-        let mut ranges = write(&RANGES);
-        let is_fit = ranges.get(&first).is_some_and(|range| range.kind == kind);
-        is_fit.then(|| ranges.remove(&first)).flatten().ok_or(INVALID_VALUE)?
-    };
+    let range = find(first).filter(|range| range.first == first && range.kind == kind);
+    let range = range.ok_or(INVALID_VALUE)?;
     let window = connection::current()?.window();
     let bytes = range.bytes.next_multiple_of(WINDOW_PAGE_BYTES);
     let memory = WindowMemory {
         offset: first - window.address(),
         bytes,
     };
-    unregister_window(&memory)
+    match unregister_window(&memory) {
+        Ok(()) => {
+            write(&RANGES).remove(&first);
+            Ok(())
+        }
+        Err(result) => {
+            // The device may still use it.
+            std::mem::forget(memory);
+            Err(result)
+        }
+    }
 }
 
 /// `cuMemFreeHost`.

@@ -19,6 +19,9 @@ use std::ffi::c_void;
 /// Maximum number of blocks in x, and in y and z, of every device since compute capability 3.0.
 const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
+/// Shared memory that a block gets on every device without a request, bytes.
+const SURE_SHARED_BYTES: u32 = 48 << 10;
+
 /// A launch as the program makes it.
 pub struct LaunchForm {
     /// Function, or kernel.
@@ -89,8 +92,10 @@ pub fn launch(is_per_thread: bool, form: &LaunchForm) -> CallResult {
         Ok(())
     })?;
     // Launches into a capture, and those that few programs make, can fail for reasons that only the driver knows.
-    let is_plain =
-        !form.is_cooperative && form.attributes.as_ref().is_none_or(Vec::is_empty) && form.shared <= 48 << 10;
+    let static_shared = function(form.function)?.description.shared_bytes;
+    let is_plain = !form.is_cooperative
+        && form.attributes.as_ref().is_none_or(Vec::is_empty)
+        && form.shared.saturating_add(static_shared) <= SURE_SHARED_BYTES;
     match is_plain && stream_state::is_plain(stream) {
         true => request.finish().map(drop),
         false => request.ask().map(drop),

@@ -7,6 +7,7 @@ use crate::pointers::{get_at, put, put_bytes};
 use crate::request::Request;
 use crate::{CallResult, connection};
 use cuda_driver::{CuDevicePtr, INVALID_VALUE, MEMORY_HOST, POINTER_MANAGED, POINTER_MEMORY_TYPE};
+use remote_calls::message::pointer_attribute_bytes;
 use remote_calls::{CallId, HandleNumber};
 use std::ffi::c_void;
 
@@ -63,11 +64,17 @@ pub fn get(to: *mut c_void, attribute: i32, at: CuDevicePtr) -> CallResult {
             put(to.cast::<*mut c_void>(), <*mut c_void>::from_number(handle))
         }
         DEVICE_POINTER if range.is_some() => put(to.cast::<u64>(), asked),
-        _ => put_bytes(to, decoder.read_bytes().map_err(|_| DEVICE_UNAVAILABLE)?),
+        _ => {
+            let bytes = decoder.read_bytes().map_err(|_| DEVICE_UNAVAILABLE)?;
+            match pointer_attribute_bytes(attribute) == Some(bytes.len()) {
+                true => put_bytes(to, bytes),
+                false => Err(DEVICE_UNAVAILABLE),
+            }
+        }
     }
 }
 
-/// `cuPointerGetAttributes`: attributes that an address does not have leave their results as they are.
+/// `cuPointerGetAttributes`: attributes that an address does not have become zero.
 pub fn get_all(count: u32, attributes: *mut i32, results: *mut *mut c_void, at: CuDevicePtr) -> CallResult {
     connection::current()?;
     if !(1..=MAX_ATTRIBUTES).contains(&count) {
@@ -78,7 +85,11 @@ pub fn get_all(count: u32, attributes: *mut i32, results: *mut *mut c_void, at: 
         match get(to, attribute, at) {
             Err(code) if code != INVALID_VALUE => return Err(code),
             // The driver writes zero for these.
-            Err(_) => put(to.cast::<u32>(), 0)?,
+            Err(_) => {
+                let zeros = [0; 16];
+                let size = pointer_attribute_bytes(attribute).unwrap_or(0);
+                put_bytes(to, zeros.get(..size).unwrap_or_default())?;
+            }
             Ok(()) => {}
         }
     }

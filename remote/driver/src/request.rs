@@ -95,9 +95,13 @@ impl Request {
             _ => RequestFlags::ANSWERED,
         };
         let sequence = self.connection.send(self.call, flags, self.encoder.as_bytes());
-        let connection = self.connection;
+        let (connection, call) = (self.connection, self.call);
         self.keep_buffer();
-        connection.wait(sequence?)
+        let answer = connection.wait(sequence?)?;
+        if reports_deferred_errors(call) {
+            connection.take_deferred()?;
+        }
+        Ok(answer)
     }
 
     fn send(self) -> CallResult {
@@ -119,6 +123,22 @@ impl Request {
     pub const fn connection(&self) -> &'static Connection {
         self.connection
     }
+}
+
+/// Returns whether a call reports errors of earlier calls without answers. Such a call has no result that the program
+/// would lose.
+const fn reports_deferred_errors(call: CallId) -> bool {
+    matches!(
+        call,
+        CallId::cuCtxSynchronize
+            | CallId::cuStreamSynchronize
+            | CallId::cuEventSynchronize
+            | CallId::cuStreamQuery
+            | CallId::cuEventQuery
+            | CallId::copy_to_host
+            | CallId::finish_copy_to_device
+            | CallId::copy_memory
+    )
 }
 
 /// Returns whether this thread has a current context. The worker's driver decides for all calls that wait for an answer.

@@ -1,11 +1,11 @@
 //! Streams and events: which ones calls can use without an answer, and captures.
 
-use crate::forms::handle_number;
+use crate::forms::{handle_number, stream_number};
 use crate::forwarded;
-use crate::request::CallMode;
+use crate::request::{CallMode, Request};
 use crate::{CallResult, stream_state};
 use cuda_driver::{CuEvent, CuGraph, CuStream, STREAM_NON_BLOCKING};
-use remote_calls::HandleKind;
+use remote_calls::{CallId, HandleKind};
 
 /// Flag of `cuStreamCreate`, and the largest set of flags.
 const MAX_STREAM_FLAGS: u32 = STREAM_NON_BLOCKING;
@@ -40,14 +40,18 @@ pub fn destroy(stream: CuStream) -> CallResult {
 
 /// `cuStreamBeginCapture`.
 pub fn begin_capture(is_per_thread: bool, stream: CuStream, mode: u32) -> CallResult {
-    forwarded::cuStreamBeginCapture_v2(is_per_thread, stream, mode)?;
-    stream_state::note_capture(handle_number(HandleKind::Stream, stream)?);
+    let number = stream_number(is_per_thread, stream)?;
+    let mut request = Request::new(CallId::begin_capture, is_per_thread)?;
+    request.encoder.write(number);
+    request.encoder.write(mode);
+    request.ask()?;
+    stream_state::note_capture(number);
     Ok(())
 }
 
 /// `cuStreamEndCapture`: a capture that fails ends too.
 pub fn end_capture(is_per_thread: bool, stream: CuStream, graph: *mut CuGraph) -> CallResult {
     let result = forwarded::cuStreamEndCapture(is_per_thread, stream, graph);
-    stream_state::end_capture(handle_number(HandleKind::Stream, stream)?);
+    stream_state::end_capture(stream_number(is_per_thread, stream)?);
     result
 }

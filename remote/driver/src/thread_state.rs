@@ -9,7 +9,8 @@ static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
 thread_local! {
     static NUMBER: Cell<u32> = const { Cell::new(0) };
     static IS_IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
-    static CONTEXTS: RefCell<Vec<HandleNumber>> = const { RefCell::new(Vec::new()) };
+    /// The stack of a thread is never freed: handlers of the process's end call the driver after destructors have run.
+    static CONTEXTS: Cell<Option<&'static RefCell<Vec<HandleNumber>>>> = const { Cell::new(None) };
 }
 
 /// Returns the number of this thread, from 1. A thread that is ending is thread 0.
@@ -29,19 +30,29 @@ pub fn is_only_thread() -> bool {
     number() == 1 && NEXT_THREAD.load(Ordering::Relaxed) == 2
 }
 
+/// Calls a function with this thread's stack of contexts. Returns `None` if the thread has no variables any more.
+fn with_contexts<T>(work: impl FnOnce(&mut Vec<HandleNumber>) -> T) -> Option<T> {
+    let stack = CONTEXTS.try_with(|contexts| match contexts.get() {
+        Some(stack) => stack,
+        None => {
+            let stack: &'static RefCell<_> = Box::leak(Box::default());
+            contexts.set(Some(stack));
+            stack
+        }
+    });
+    stack.ok().map(|stack| work(&mut stack.borrow_mut()))
+}
+
 /// Returns this thread's current context, or the null handle.
 pub fn current_context() -> HandleNumber {
-    CONTEXTS
-        .try_with(|contexts| contexts.borrow().last().copied())
-        .ok()
+    with_contexts(|contexts| contexts.last().copied())
         .flatten()
         .unwrap_or_default()
 }
 
 /// Replaces this thread's current context. The null handle removes it.
 pub fn set_current_context(context: HandleNumber) {
-    let _ = CONTEXTS.try_with(|contexts| {
-        let mut contexts = contexts.borrow_mut();
+    with_contexts(|contexts| {
         contexts.pop();
         if context != HandleNumber::NULL {
             contexts.push(context);
@@ -51,12 +62,12 @@ pub fn set_current_context(context: HandleNumber) {
 
 /// Makes a context this thread's current one, above the one before.
 pub fn push_context(context: HandleNumber) {
-    let _ = CONTEXTS.try_with(|contexts| contexts.borrow_mut().push(context));
+    with_contexts(|contexts| contexts.push(context));
 }
 
 /// Removes this thread's current context and returns it.
 pub fn pop_context() -> Option<HandleNumber> {
-    CONTEXTS.try_with(|contexts| contexts.borrow_mut().pop()).ok().flatten()
+    with_contexts(Vec::pop).flatten()
 }
 
 /// Returns whether this thread runs a host function, which may not call the driver.

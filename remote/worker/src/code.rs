@@ -6,7 +6,8 @@ use crate::forms::{DriverHandle as _, find_object};
 use crate::jit_options::JitList;
 use crate::session::Scope;
 use cuda_driver::{
-    CuFunction, CuKernel, CuLibrary, CuModule, CudaError, FUNCTION_MAX_THREADS, INVALID_VALUE, NOT_SUPPORTED,
+    CuFunction, CuKernel, CuLibrary, CuModule, CudaError, FUNCTION_MAX_THREADS, FUNCTION_SHARED, INVALID_HANDLE,
+    INVALID_VALUE, NOT_SUPPORTED,
 };
 use remote_calls::message::{
     CodeImage, FunctionDescription, FunctionList, FunctionLookup, LoadCode, MAX_FUNCTIONS, MAX_PARAMETERS,
@@ -184,7 +185,10 @@ pub fn list(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) 
 /// Describes the first functions of a module, or kernels of a library.
 fn enumerate(scope: &Scope<'_>, owner: HandleNumber, count: u32) -> Played<FunctionList> {
     let driver = &scope.session.driver;
-    let object = find_object(scope, owner.kind().unwrap_or(HandleKind::Module), owner)?;
+    let kind = owner
+        .kind()
+        .filter(|kind| matches!(kind, HandleKind::Module | HandleKind::Library));
+    let object = find_object(scope, kind.ok_or(CallError::Result(INVALID_HANDLE))?, owner)?;
     let mut all = vec![std::ptr::null_mut::<c_void>(); count as usize];
     // SAFETY: the handles are the driver's, and the list has this many elements.
     let kind = unsafe {
@@ -219,7 +223,7 @@ pub fn describe(
 ) -> Played<FunctionDescription> {
     let driver = &scope.session.driver;
     let handle = scope.session.handles.resolve(kind, function.object(), owner)?;
-    let mut max_threads = 0;
+    let (mut max_threads, mut shared_bytes) = (0, 0);
     // SAFETY: the handle is the driver's, and the pointers are valid for the results.
     unsafe {
         match kind {
@@ -227,8 +231,12 @@ pub fn describe(
                 let mut device = 0;
                 driver.cuCtxGetDevice(&raw mut device)?;
                 driver.cuKernelGetAttribute(&raw mut max_threads, FUNCTION_MAX_THREADS, function, device)?;
+                driver.cuKernelGetAttribute(&raw mut shared_bytes, FUNCTION_SHARED, function, device)?;
             }
-            _ => driver.cuFuncGetAttribute(&raw mut max_threads, FUNCTION_MAX_THREADS, function)?,
+            _ => {
+                driver.cuFuncGetAttribute(&raw mut max_threads, FUNCTION_MAX_THREADS, function)?;
+                driver.cuFuncGetAttribute(&raw mut shared_bytes, FUNCTION_SHARED, function)?;
+            }
         }
     }
     let parameter = |index: usize| -> Result<ParameterPlace, CudaError> {
@@ -264,6 +272,7 @@ pub fn describe(
         handle,
         name,
         max_threads: u32::try_from(max_threads).unwrap_or(0),
+        shared_bytes: u32::try_from(shared_bytes).unwrap_or(0),
         parameters,
     })
 }

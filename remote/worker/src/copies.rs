@@ -8,7 +8,6 @@ use crate::session::Scope;
 use cuda_driver::{CuStream, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Interval at which a full staging area is looked at.
@@ -30,13 +29,35 @@ pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
     Ok(())
 }
 
+/// Frees a range that the client did not use.
+///
+/// # Errors
+/// If the message is invalid.
+pub fn release(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+    let ticket: u64 = decoder.read()?;
+    decoder.finish()?;
+    scope.session.copies.finish_unused(ticket);
+    Ok(())
+}
+
+/// Frees the range of a copy to the device that is not played.
+///
+/// # Errors
+/// If the message is invalid.
+pub fn skip(scope: &Scope<'_>, mut decoder: Decoder<'_>) -> Played {
+    if let HostPart::Staging { ticket, .. } = CopyToDevice::read(&mut decoder)?.source {
+        scope.session.copies.finish(ticket);
+    }
+    Ok(())
+}
+
 fn stream_of(scope: &Scope<'_>, number: HandleNumber) -> Played<CuStream> {
     Ok(CuStream::from_object(find_object(scope, HandleKind::Stream, number)?))
 }
 
 /// Refuses a copy from or to the program's memory while a stream is captured: a graph would use the staging area.
 fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> Played {
-    if scope.session.captures.load(Ordering::Relaxed) == 0 {
+    if !scope.session.is_capturing() {
         return Ok(());
     }
     let mut status = 0;

@@ -6,6 +6,9 @@ use cuda_driver::{CuEvent, Driver, NOT_READY};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 
+/// Results of calls that a capture forbids.
+const CAPTURE_ERRORS: std::ops::RangeInclusive<u32> = 900..=908;
+
 /// A copy that reads a staging range until its event is complete.
 struct PendingCopy {
     ticket: u64,
@@ -30,6 +33,9 @@ pub struct CopyTickets {
 
 impl Tickets {
     fn finish(&mut self, ticket: u64) {
+        if ticket < self.released {
+            return;
+        }
         self.done.insert(ticket);
         while self.done.remove(&self.released) {
             self.released += 1;
@@ -42,10 +48,12 @@ impl Tickets {
             let event: CuEvent = std::ptr::with_exposed_provenance_mut(copy.event);
             // SAFETY: the event is one of this module.
             let state = unsafe { driver.cuEventQuery(event) };
-            if state.is_err_and(|e| e.result() == Some(NOT_READY)) {
+            let result = state.map_or_else(|e| e.result().unwrap_or(0), |()| 0);
+            // A capture can forbid the question.
+            if result == NOT_READY || CAPTURE_ERRORS.contains(&result) {
                 return;
             }
-            // Complete, or the context is lost: nothing reads the range any more.
+            // Complete, or the context has an error: nothing reads the range any more.
             // SAFETY: as above; nothing uses the event after this.
             let _ = unsafe { driver.cuEventDestroy_v2(event) };
             let ticket = copy.ticket;
@@ -71,9 +79,32 @@ impl CopyTickets {
         });
     }
 
+    /// Waits for all copies: their events end with their context.
+    pub fn settle(&self, driver: &Driver) {
+        let mut tickets = lock(&self.tickets);
+        while let Some(copy) = tickets.pending.pop_front() {
+            let event: CuEvent = std::ptr::with_exposed_provenance_mut(copy.event);
+            // SAFETY: the event is one of this module, and nothing uses it after this. Failures do not matter: a context
+            // with an error copies nothing.
+            let _ = unsafe {
+                let waited = driver.cuEventSynchronize(event);
+                (waited, driver.cuEventDestroy_v2(event))
+            };
+            tickets.finish(copy.ticket);
+        }
+    }
+
     /// Notes that nothing reads a range any more.
     pub fn finish(&self, ticket: u64) {
         lock(&self.tickets).finish(ticket);
+    }
+
+    /// Frees a range that no copy uses. A range of a copy in progress stays.
+    pub fn finish_unused(&self, ticket: u64) {
+        let mut tickets = lock(&self.tickets);
+        if !tickets.pending.iter().any(|copy| copy.ticket == ticket) {
+            tickets.finish(ticket);
+        }
     }
 
     /// Returns whether the range with a ticket is free.

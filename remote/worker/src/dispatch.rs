@@ -11,7 +11,6 @@ use remote_calls::{
     CallId, Created, Decoder, Destroyed, Encoder, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text,
     Value, cuda_driver, kinds,
 };
-use std::sync::atomic::Ordering;
 
 macro_rules! play_plain {
     ($($name:ident [$($other:ident)?] $policy:ident $export:ident ($($arg:ident: $form:ty),*);)*) => {
@@ -53,10 +52,16 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::begin_session => return session.begin(decoder, answer),
         CallId::code_piece => return session.add_piece(decoder),
         CallId::drain_staging => return copies::drain(scope, decoder),
+        CallId::release_staging => return copies::release(scope, decoder),
         _ => {
             let entered = contexts::enter(scope);
-            if !needs_no_context(call) {
-                entered?;
+            if !needs_no_context(call)
+                && let Err(error) = entered
+            {
+                if matches!(call, CallId::copy_to_device | CallId::finish_copy_to_device) {
+                    copies::skip(scope, decoder.clone())?;
+                }
+                return Err(error);
             }
         }
     }
@@ -65,6 +70,7 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::find_function | CallId::find_kernel => code::find(scope, call, decoder, answer),
         CallId::list_functions => code::list(scope, decoder, answer),
         CallId::function_of_kernel => code::function_of_kernel(scope, decoder, answer),
+        CallId::begin_capture => graphs::begin_stream_capture(scope, decoder),
         CallId::launch_host_function => host_functions::launch(scope, decoder),
         CallId::create_link => links::create(scope, decoder),
         CallId::add_to_link => links::add(scope, decoder, answer),
@@ -96,6 +102,7 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::capture_to_graph => graphs::begin_capture(scope, decoder),
         _ => {
             let arguments = decoder.clone();
+            before(call, scope, arguments.clone())?;
             let results_at = answer.as_bytes().len();
             let played = play_plain(call, scope, decoder, answer).unwrap_or(Ok(()));
             let results = answer.as_bytes().get(results_at..).unwrap_or_default();
@@ -120,13 +127,25 @@ const fn needs_no_context(call: CallId) -> bool {
             | CallId::cuLibraryUnload
             | CallId::cuMemGetAllocationGranularity
             | CallId::cuMemPoolCreate
+            | CallId::free_host
     )
+}
+
+/// Does what the worker's own state needs before a call, and checks what the driver would not.
+fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> Played {
+    match call {
+        CallId::cuMemcpyAsync => memory_queries::check_unified(scope, arguments),
+        CallId::cuMemPoolCreate => memory_queries::check_pool(arguments),
+        CallId::cuCtxDestroy_v2 | CallId::cuDevicePrimaryCtxReset_v2 | CallId::cuDevicePrimaryCtxRelease_v2 => {
+            scope.session.copies.settle(&scope.session.driver);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Does what the worker's own state needs after a call; `results` are those of a call that succeeded.
 fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: Option<Decoder<'_>>) {
-    let captures = &scope.session.captures;
-    let is_done = results.is_some();
     match call {
         CallId::cuDevicePrimaryCtxRetain => {
             // A context that was released and is retained again has the same handle.
@@ -152,12 +171,17 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
                 scope.session.forget_thread_streams(context);
             }
         }
-        CallId::cuStreamBeginCapture_v2 if is_done => {
-            captures.fetch_add(1, Ordering::Relaxed);
-        }
+        // A capture that fails ends too.
         CallId::cuStreamEndCapture => {
-            // A capture that fails ends too; one that never began leaves the count.
-            let _ = captures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+            if let Ok(stream) = arguments.read() {
+                scope.end_capture(stream);
+            }
+        }
+        // The library's module ends with the library, and not with the context.
+        CallId::cuLibraryGetModule => {
+            if let (Ok(library), Some(Ok(module))) = (arguments.read(), results.map(|mut r| r.read())) {
+                scope.session.handles.set_owner(module, library);
+            }
         }
         _ => {}
     }

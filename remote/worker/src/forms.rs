@@ -3,7 +3,7 @@
 
 use crate::call_error::{CallError, Played};
 use crate::session::Scope;
-use cuda_driver::INVALID_VALUE;
+use cuda_driver::{INVALID_VALUE, NOT_SUPPORTED};
 use remote_calls::{
     Created, Decoder, Destroyed, Encoder, Form, HandleKind, HandleNumber, Input, InputBytes, Kind, Object,
     OptionalOutput, Output, Resolved, Scalar, Text, Value,
@@ -201,14 +201,29 @@ impl<T: Scalar + Default> WorkerForm for OptionalOutput<T> {
     }
 }
 
-/// A structure of the driver that can be made of any bytes.
+/// A structure of the driver that is made of bytes of a client.
 ///
 /// # Safety
 /// Every pattern of bytes is a value.
-pub unsafe trait PlainStructure: Copy {}
+pub unsafe trait PlainStructure: Copy {
+    /// Removes what a client has no business to set.
+    ///
+    /// # Errors
+    /// The driver's code for a value that is not supported.
+    fn check(&mut self) -> Played;
+}
 
-// SAFETY: the fields are numbers, and a pointer that is zero here, see `read`.
-unsafe impl PlainStructure for cuda_driver::AllocationProperties {}
+// SAFETY: the fields are numbers and a pointer, which is not followed before it is checked.
+unsafe impl PlainStructure for cuda_driver::AllocationProperties {
+    fn check(&mut self) -> Played {
+        // Memory that is shared with other processes has handles of this process.
+        if self.handle_types != 0 {
+            return Err(CallError::Result(NOT_SUPPORTED));
+        }
+        self.win32 = std::ptr::null_mut();
+        Ok(())
+    }
+}
 
 impl<T: PlainStructure> WorkerForm for Input<T> {
     type Place = T;
@@ -216,7 +231,9 @@ impl<T: PlainStructure> WorkerForm for Input<T> {
     fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<T> {
         let bytes = decoder.read_raw(size_of::<T>())?;
         // SAFETY: the slice has the size of the structure, and every pattern of bytes is a value.
-        Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+        let mut structure = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
+        structure.check()?;
+        Ok(structure)
     }
 
     fn argument(place: &mut T) -> *const T {

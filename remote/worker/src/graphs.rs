@@ -4,7 +4,7 @@
 mod exec;
 mod queries;
 
-pub use exec::{begin_capture, instantiate, update};
+pub use exec::{begin_capture, begin_stream_capture, instantiate, update};
 pub use queries::{describe, find_child, get_attribute, list_edges, list_nodes, set_attribute};
 
 use crate::call_error::{CallError, Played};

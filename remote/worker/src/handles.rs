@@ -103,6 +103,15 @@ impl Handles {
         Ok(number)
     }
 
+    /// Makes an object end with another owner.
+    pub fn set_owner(&self, number: HandleNumber, owner: HandleNumber) {
+        let mut maps = lock(&self.maps);
+        if let Some(entry) = maps.objects.get_mut(&number) {
+            entry.owner = owner;
+            maps.children.entry(owner).or_default().push(number);
+        }
+    }
+
     /// Removes a handle whose object was destroyed, and those of all objects that ended with it.
     pub fn remove(&self, number: HandleNumber) {
         lock(&self.maps).remove(number);

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
 
 use crate::call_error::{CallError, Played};
+use crate::contexts;
 use crate::session::Scope;
 use cuda_driver::INVALID_VALUE;
 use remote_calls::{Decoder, Encoder};
@@ -54,6 +55,7 @@ pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encod
         driver.cuMemHostRegister_v2(at, bytes as usize, PORTABLE_AND_MAPPED)?;
         driver.cuMemHostGetDevicePointer_v2(&raw mut device, at, 0)?;
     }
+    scope.session.note_registration(offset, scope.context);
     answer.write(device);
     Ok(())
 }
@@ -65,13 +67,27 @@ pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encod
 pub fn free(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
     let (offset, bytes) = read_range(decoder)?;
     let at = pointer(scope, offset, bytes)?;
+    let registered = scope.session.take_registration(offset);
+    let context = registered.ok_or(CallError::Result(INVALID_VALUE))?;
+    let owner = Scope { context, ..*scope };
+    // The driver knows the memory in the context of its registration. If that is gone, it has forgotten the memory.
+    if contexts::enter(&owner).is_err() {
+        return Ok(());
+    }
     let driver = &scope.session.driver;
-    // SAFETY: the calls have no results. Their failures do not matter: a lost context uses nothing, and with another
-    // context than the one of the registration the driver has forgotten it.
-    let _ = unsafe {
-        let waited = driver.cuCtxSynchronize();
-        let freed = driver.cuMemHostUnregister(at);
-        (waited, freed)
+    // SAFETY: the first call has no results, and its failure does not matter: a context with an error uses nothing any
+    // more. The memory was registered by this module.
+    let freed = unsafe {
+        let _ = driver.cuCtxSynchronize();
+        driver.cuMemHostUnregister(at)
     };
-    Ok(())
+    match freed {
+        Ok(()) => Ok(()),
+        // An error of the context is answered by every call. The memory is used by nothing.
+        Err(e) if e.result() != Some(INVALID_VALUE) => Ok(()),
+        Err(e) => {
+            scope.session.note_registration(offset, context);
+            Err(e.into())
+        }
+    }
 }

@@ -2,14 +2,15 @@
 #![allow(unsafe_code, reason = "calls of the driver")]
 
 use crate::call_error::{CallError, Played};
+use crate::host_memory;
 use crate::session::Scope;
-use cuda_driver::{AccessDescription, INVALID_VALUE, MemLocation};
-use remote_calls::message::MAX_ACCESS_DESCRIPTIONS;
+use cuda_driver::{
+    ALLOCATION_PINNED, AccessDescription, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, NOT_SUPPORTED,
+    POINTER_MEMORY_TYPE,
+};
+use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pointer_attribute_bytes};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError};
 
-/// Sizes of pointer attributes by their numbers, bytes; 0 for those that are not supported. Attributes 1 and 17 are
-/// handles; 5 is a structure of two numbers.
-const ATTRIBUTE_BYTES: [u8; 22] = [0, 8, 4, 8, 8, 16, 4, 8, 4, 4, 4, 8, 8, 4, 8, 4, 4, 8, 8, 8, 4, 0];
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`.
 const CONTEXT: i32 = 1;
 /// `CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE`.
@@ -22,10 +23,7 @@ const MEMPOOL: i32 = 17;
 pub fn pointer_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
     let (attribute, at): (i32, u64) = (decoder.read()?, decoder.read()?);
     decoder.finish()?;
-    let size = usize::try_from(attribute)
-        .ok()
-        .and_then(|index| ATTRIBUTE_BYTES.get(index).copied());
-    let size = size.filter(|size| *size > 0).ok_or(CallError::Result(INVALID_VALUE))?;
+    let size = pointer_attribute_bytes(attribute).ok_or(CallError::Result(INVALID_VALUE))?;
     let mut value = [0u64; 2];
     // SAFETY: the buffer is larger than any attribute.
     unsafe {
@@ -52,7 +50,7 @@ pub fn pointer_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&first.to_le_bytes());
             bytes[8..].copy_from_slice(&second.to_le_bytes());
-            answer.write_bytes(bytes.get(..usize::from(size)).unwrap_or_default());
+            answer.write_bytes(bytes.get(..size).unwrap_or_default());
         }
     }
     Ok(())
@@ -92,4 +90,47 @@ pub fn set_access(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
             .cuMemSetAccess(at, bytes, descriptions.as_ptr(), descriptions.len())
     }
     .map_err(CallError::from)
+}
+
+/// Refuses a copy between unified addresses that is not between memory of the device and the window: for the driver,
+/// any address of the worker's process is valid.
+///
+/// # Errors
+/// `INVALID_VALUE` for another address.
+pub fn check_unified(scope: &Scope<'_>, mut arguments: Decoder<'_>) -> Played {
+    let (to, from, count): (u64, u64, u64) = (arguments.read()?, arguments.read()?, arguments.read()?);
+    for at in [to, from] {
+        let is_in_window =
+            host_memory::offset(scope, at).is_some_and(|offset| scope.session.window.pointer(offset, count).is_ok());
+        if is_in_window {
+            continue;
+        }
+        let mut kind = 0u32;
+        // SAFETY: the attribute has 4 bytes.
+        unsafe {
+            scope
+                .session
+                .driver
+                .cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at)?;
+        }
+        if kind != MEMORY_DEVICE {
+            return Err(CallError::Result(INVALID_VALUE));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a pool of another kind than memory of a device that no other process shares.
+///
+/// # Errors
+/// `NOT_SUPPORTED` for another pool.
+pub fn check_pool(mut arguments: Decoder<'_>) -> Played {
+    // The handle of the new pool, then `CUmemPoolProps`: kind, kinds of handles, location, a pointer.
+    let _: HandleNumber = arguments.read()?;
+    let [kind, handle_types, location, _number]: [u32; 4] = arguments.read()?;
+    let attributes: u64 = arguments.read()?;
+    match (kind, handle_types, location, attributes) {
+        (ALLOCATION_PINNED, 0, LOCATION_DEVICE, 0) => Ok(()),
+        _ => Err(CallError::Result(NOT_SUPPORTED)),
+    }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,6 +38,10 @@ struct Shared {
     command: Box<WorkerCommand>,
     folder: PathBuf,
     workers: Mutex<Vec<(Child, PathBuf)>>,
+    /// Reports of workers that were taken from the list.
+    reports: Mutex<Vec<WorkerReport>>,
+    /// Number of workers so far, for names of their files.
+    started: AtomicU64,
     failures: Mutex<Vec<String>>,
     is_closed: AtomicBool,
 }
@@ -61,6 +65,8 @@ impl ProgramSocket {
             command: Box::new(command),
             folder,
             workers: Mutex::default(),
+            reports: Mutex::default(),
+            started: AtomicU64::new(0),
             failures: Mutex::default(),
             is_closed: AtomicBool::new(false),
         });
@@ -95,7 +101,7 @@ impl ProgramSocket {
         self.close();
         let workers = std::mem::take(&mut *lock(&self.shared.workers));
         let mut failures = std::mem::take(&mut *lock(&self.shared.failures));
-        let mut reports = Vec::new();
+        let mut reports = std::mem::take(&mut *lock(&self.shared.reports));
         let limit = Instant::now() + END_LIMIT;
         for (mut worker, report) in workers {
             match wait_until(&mut worker, limit) {
@@ -184,12 +190,20 @@ impl Shared {
     fn start(&self, connection: UnixStream) -> std::io::Result<()> {
         let mut workers = lock(&self.workers);
         if workers.len() >= MAX_WORKERS {
-            workers.retain_mut(|(worker, _)| matches!(worker.try_wait(), Ok(None)));
+            workers.retain_mut(|(worker, report)| {
+                let is_running = matches!(worker.try_wait(), Ok(None));
+                if !is_running && let Some(report) = WorkerReport::read(report) {
+                    lock(&self.reports).push(report);
+                }
+                is_running
+            });
         }
         if workers.len() >= MAX_WORKERS {
             return Err(std::io::Error::other(format!("{MAX_WORKERS} are running")));
         }
-        let report = self.folder.join(format!("report-{}", workers.len()));
+        let report = self
+            .folder
+            .join(format!("report-{}", self.started.fetch_add(1, Ordering::Relaxed)));
         let mut command = (self.command)();
         command
             .arg(SERVE_PROGRAM)

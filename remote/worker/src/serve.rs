@@ -8,7 +8,7 @@ use crate::report::WorkerReport;
 use crate::session::{Scope, Session};
 use cuda_driver::{CuResult, Driver, LoadError, OUT_OF_MEMORY};
 use remote_calls::{
-    ANSWER_HEADER_BYTES, AnswerHeader, Decoder, Encoder, MessageError, REQUEST_HEADER_BYTES, RequestFlags,
+    ANSWER_HEADER_BYTES, AnswerHeader, Decoder, Encoder, MessageError, Policy, REQUEST_HEADER_BYTES, RequestFlags,
     RequestHeader,
 };
 use remote_ring::{
@@ -114,6 +114,8 @@ pub fn serve(socket: OwnedFd, driver: Driver) -> Result<WorkerReport, WorkerErro
         }
     }
     drop(end);
+    // The driver may still copy from or to shared memory: it stays mapped until the process ends.
+    std::mem::forget(Arc::clone(&server));
     Ok(server.session.report())
 }
 
@@ -165,7 +167,9 @@ impl Server {
             let is_answered = header.flags.contains(RequestFlags::ANSWERED);
             server.session.counters.count(header.call, is_answered);
             server.session.counters.add_in(message.len() as u64);
-            let others_continue = header.flags.contains(RequestFlags::BLOCKING) && Self::leave_to_others(server);
+            // The table decides as well: a client cannot have two calls on one object at a time.
+            let can_wait = header.flags.contains(RequestFlags::BLOCKING) && header.call.policy() == Policy::Blocking;
+            let others_continue = can_wait && Self::leave_to_others(server);
             let _held = (!others_continue).then_some(requests);
             let arguments = message.get(REQUEST_HEADER_BYTES..).unwrap_or_default();
             buffer = server.play(&header, arguments, buffer);

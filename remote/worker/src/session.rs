@@ -12,8 +12,8 @@ use cuda_driver::{CuResult, Driver};
 use remote_calls::message::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, Snapshot};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError, TABLE_DIGEST};
 use remote_ring::{HostWindow, Region};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Maximum number of bytes of images that are being collected.
@@ -47,8 +47,10 @@ pub struct Session {
     pub counters: Counters,
     /// Name and process of the program.
     program: Mutex<(String, u32)>,
-    /// Number of captures that were begun and not ended.
-    pub captures: AtomicUsize,
+    /// Streams whose capture was begun and not ended; default streams of threads with their thread.
+    captures: Mutex<HashSet<(u32, HandleNumber)>>,
+    /// Contexts in which ranges of the window were registered, by their offsets.
+    registrations: Mutex<HashMap<u64, HandleNumber>>,
 }
 
 /// The caller of a request.
@@ -78,7 +80,8 @@ impl Session {
             deferred: AtomicU32::new(0),
             counters: Counters::default(),
             program: Mutex::default(),
-            captures: AtomicUsize::new(0),
+            captures: Mutex::default(),
+            registrations: Mutex::default(),
         }
     }
 
@@ -204,6 +207,21 @@ impl Session {
         }
     }
 
+    /// Notes the context in which a range of the window was registered.
+    pub fn note_registration(&self, offset: u64, context: HandleNumber) {
+        lock(&self.registrations).insert(offset, context);
+    }
+
+    /// Returns the context in which a range of the window was registered, and forgets it.
+    pub fn take_registration(&self, offset: u64) -> Option<HandleNumber> {
+        lock(&self.registrations).remove(&offset)
+    }
+
+    /// Returns whether a stream is being captured.
+    pub fn is_capturing(&self) -> bool {
+        !lock(&self.captures).is_empty()
+    }
+
     /// Notes the primary context of a device.
     pub fn note_primary_context(&self, device: i32, context: HandleNumber) {
         lock(&self.primary_contexts).insert(device, context);
@@ -221,6 +239,23 @@ impl Session {
 }
 
 impl Scope<'_> {
+    fn capture_key(&self, stream: HandleNumber) -> (u32, HandleNumber) {
+        match stream == HandleNumber::STREAM_PER_THREAD {
+            true => (self.thread, stream),
+            false => (0, stream),
+        }
+    }
+
+    /// Notes that the capture of a stream was begun.
+    pub fn note_capture(&self, stream: HandleNumber) {
+        lock(&self.session.captures).insert(self.capture_key(stream));
+    }
+
+    /// Notes that the capture of a stream has ended, if there was one.
+    pub fn end_capture(&self, stream: HandleNumber) {
+        lock(&self.session.captures).remove(&self.capture_key(stream));
+    }
+
     /// Returns what a new object of a kind ends with: the current context. Contexts, libraries, graphs and physical memory
     /// belong to none.
     pub fn owner(&self, kind: HandleKind) -> HandleNumber {

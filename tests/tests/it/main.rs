@@ -55,6 +55,8 @@ mod record_live;
 mod recordings;
 mod register_maps;
 mod remote_cuda;
+mod remote_functions;
+mod remote_hostile;
 mod samples;
 mod screens;
 mod shaders;

@@ -92,6 +92,8 @@ const PROGRAMS: &[&[&str]] = &[
     ],
     &["feedback"],
     &["owners"],
+    &["states", "--freed-elsewhere"],
+    &["states", "--dead-stream"],
     &["steps"],
     &["threads"],
     &["threads", "--via", "per-thread"],
@@ -139,6 +141,24 @@ fn failures_of_the_driver_have_the_same_results_at_the_same_calls() {
         );
         assert_eq!(remote.err, direct.err, "{failure} {arguments:?}");
     }
+}
+
+/// The query is not ready, and carries the error of the fill: a later call must report it.
+#[test]
+fn error_of_a_call_without_an_answer_survives_a_query() {
+    let stand_in = CudaStandIn::default();
+    let mut command = run_command(&stand_in, &[], &["states", "--failed-fill"]);
+    let ended = run_to_end(command.env("STAND_IN_FAIL", "cuMemsetD8Async:1=1,cuStreamQuery:1=600"));
+    assert!(ended.out.contains("reported: true"), "{ended:?}");
+}
+
+/// A copy that is refused gives its range of the staging area back.
+#[test]
+fn copies_after_an_error_of_the_device_do_not_fill_the_staging_area() {
+    let stand_in = CudaStandIn::default();
+    let mut command = run_command(&stand_in, &[], &["states", "--copies-after-error"]);
+    let ended = run_to_end(command.env("STAND_IN_FAIL", "cuStreamQuery:1=700"));
+    assert_eq!(ended.out.matches("copy: 700").count(), 20, "{ended:?}");
 }
 
 /// An error of the device comes from a later call, as it does from a driver, and then from every call.

@@ -186,6 +186,8 @@ pub struct FunctionDescription {
     pub name: String,
     /// Maximum number of threads of a block.
     pub max_threads: u32,
+    /// Static shared memory of a block, bytes.
+    pub shared_bytes: u32,
     /// Parameters in order.
     pub parameters: Vec<ParameterPlace>,
 }
@@ -196,6 +198,7 @@ impl FunctionDescription {
         encoder.write(self.handle);
         encoder.write_bytes(self.name.as_bytes());
         encoder.write(self.max_threads);
+        encoder.write(self.shared_bytes);
         encoder.write_list(&self.parameters);
     }
 
@@ -208,6 +211,7 @@ impl FunctionDescription {
             handle: decoder.read()?,
             name: decoder.read_text()?.to_owned(),
             max_threads: decoder.read()?,
+            shared_bytes: decoder.read()?,
             parameters: decoder.read_list("the list of parameters", MAX_PARAMETERS)?,
         })
     }

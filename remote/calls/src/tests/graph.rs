@@ -155,6 +155,7 @@ fn descriptions_of_nodes_are_read_as_written() {
             handle: launch().function,
             name: "mix".into(),
             max_threads: 1024,
+            shared_bytes: 64,
             parameters: vec![ParameterPlace { offset: 0, bytes: 5 }],
         },
         launch: launch(),

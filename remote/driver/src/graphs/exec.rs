@@ -3,7 +3,7 @@
 use super::{existing, node_numbers, set_exec_copy, set_exec_fill, set_exec_host, set_exec_kernel};
 use crate::copies::CopyStream;
 use crate::errors::DEVICE_UNAVAILABLE;
-use crate::forms::{AbiHandle as _, handle_number};
+use crate::forms::{AbiHandle as _, stream_number};
 use crate::forwarded;
 use crate::pointers::{get, get_at, put, put_bytes, put_if_wanted};
 use crate::request::Request;
@@ -186,6 +186,6 @@ pub fn begin_capture(
     }
     .write(&mut request.encoder);
     request.ask()?;
-    stream_state::note_capture(handle_number(HandleKind::Stream, stream)?);
+    stream_state::note_capture(stream_number(is_per_thread, stream)?);
     Ok(())
 }

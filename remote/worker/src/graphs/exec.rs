@@ -2,17 +2,17 @@
 
 use super::queries::node_number;
 use super::{find, find_all};
-use crate::call_error::Played;
+use crate::call_error::{CallError, Played};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::session::Scope;
 use cuda_driver::{
-    CuGraph, CuGraphExec, CuResult, CuStream, CudaError, InstantiationParameters, NOT_SUPPORTED, UpdateReport,
+    CuGraph, CuGraphExec, CuResult, CuStream, CudaError, INVALID_VALUE, InstantiationParameters, NOT_SUPPORTED,
+    UpdateReport,
 };
 use remote_calls::message::{
     CaptureToGraph, InstantiateGraph, InstantiationAnswer, InstantiationForm, UpdateAnswer, UpdateExec,
 };
 use remote_calls::{Decoder, Encoder, HandleKind};
-use std::sync::atomic::Ordering;
 
 fn result_of(done: Result<(), CudaError>) -> CuResult {
     match done {
@@ -103,6 +103,28 @@ pub fn update(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder
     Ok(())
 }
 
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`. The other modes are about threads of the program, which the worker's are not: a
+/// capture could not end on another thread, and would forbid calls of others.
+const RELAXED: u32 = 2;
+
+/// Begins the capture of a stream.
+///
+/// # Errors
+/// If the message is invalid, or the driver refuses.
+pub fn begin_stream_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+    let number = decoder.read()?;
+    let mode: u32 = decoder.read()?;
+    decoder.finish()?;
+    if mode > RELAXED {
+        return Err(CallError::Result(INVALID_VALUE));
+    }
+    let stream = CuStream::from_object(find_object(scope, HandleKind::Stream, number)?);
+    // SAFETY: the handle is the driver's.
+    unsafe { scope.session.driver.cuStreamBeginCapture_v2(stream, RELAXED)? };
+    scope.note_capture(number);
+    Ok(())
+}
+
 /// Begins the capture of a stream into a graph.
 ///
 /// # Errors
@@ -110,6 +132,9 @@ pub fn update(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder
 pub fn begin_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
     let capture = CaptureToGraph::read(decoder)?;
     decoder.finish()?;
+    if capture.mode > RELAXED {
+        return Err(CallError::Result(INVALID_VALUE));
+    }
     let graph: CuGraph = find(scope, HandleKind::Graph, capture.graph)?;
     let stream = CuStream::from_object(find_object(scope, HandleKind::Stream, capture.stream)?);
     let after = find_all(scope, &capture.after)?;
@@ -120,7 +145,7 @@ pub fn begin_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
     let driver = &scope.session.driver;
     let (first, count) = (after.as_ptr(), after.len());
     // SAFETY: the handles are the driver's, and the lists have this many elements; an edge's data has 8 bytes.
-    unsafe { driver.cuStreamBeginCaptureToGraph(stream, graph, first, data, count, capture.mode)? };
-    scope.session.captures.fetch_add(1, Ordering::Relaxed);
+    unsafe { driver.cuStreamBeginCaptureToGraph(stream, graph, first, data, count, RELAXED)? };
+    scope.note_capture(capture.stream);
     Ok(())
 }

@@ -13,6 +13,7 @@ mod nodes;
 mod owners;
 mod queries;
 mod simple;
+mod states;
 mod steps;
 mod streams;
 mod threads;
@@ -24,7 +25,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 27] = [
+const PROGRAMS: [(&str, Program); 28] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -51,6 +52,7 @@ const PROGRAMS: [(&str, Program); 27] = [
     ("collective", simple::collective),
     ("assembled", assembled::assembled),
     ("costs", costs::costs),
+    ("states", states::states),
     ("steps", steps::steps),
 ];
 
