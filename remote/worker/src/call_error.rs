@@ -25,4 +25,4 @@ impl From<MessageError> for CallError {
 }
 
 /// Result of a call in the worker.
-pub type Played<T = ()> = Result<T, CallError>;
+pub type CallResult<T = ()> = Result<T, CallError>;

@@ -1,7 +1,7 @@
 //! Modules, libraries, and what launches of their functions need.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::jit_options::JitList;
 use crate::session::Scope;
@@ -25,7 +25,7 @@ pub const PADDING: [u8; 64] = [0; 64];
 ///
 /// # Errors
 /// If the message is invalid, or an option is not supported.
-pub fn load(scope: &Scope<'_>, call: CallId, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn load(scope: &Scope<'_>, call: CallId, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let load = LoadCode::read(decoder)?;
     decoder.finish()?;
     let image = read_image(scope, &load)?;
@@ -86,7 +86,7 @@ pub fn load(scope: &Scope<'_>, call: CallId, decoder: &mut Decoder<'_>, answer: 
 ///
 /// # Errors
 /// If another number of bytes was collected than the request says.
-pub fn read_image(scope: &Scope<'_>, load: &LoadCode<'_>) -> Played<Vec<u8>> {
+pub fn read_image(scope: &Scope<'_>, load: &LoadCode<'_>) -> CallResult<Vec<u8>> {
     let mut image = match load.image {
         CodeImage::Inline(bytes) => bytes.to_vec(),
         CodeImage::Collected(bytes) => scope.session.take_image(load.handle, bytes)?,
@@ -102,7 +102,7 @@ fn describe_all(
     kind: HandleKind,
     handle: HandleNumber,
     code: *mut c_void,
-) -> Played<Option<FunctionList>> {
+) -> CallResult<Option<FunctionList>> {
     let driver = &scope.session.driver;
     let mut count = 0;
     // SAFETY: the handle is the driver's, and the pointer is valid for the result.
@@ -122,7 +122,7 @@ fn describe_all(
 ///
 /// # Errors
 /// If the message is invalid, or there is none.
-pub fn find(scope: &Scope<'_>, call: CallId, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn find(scope: &Scope<'_>, call: CallId, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let lookup = FunctionLookup::read(decoder)?;
     decoder.finish()?;
     let name = CString::new(lookup.name).map_err(|_| CallError::Result(INVALID_VALUE))?;
@@ -150,7 +150,7 @@ pub fn find(scope: &Scope<'_>, call: CallId, decoder: &mut Decoder<'_>, answer: 
 ///
 /// # Errors
 /// If the message is invalid, or the driver fails.
-pub fn function_of_kernel(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn function_of_kernel(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let number: HandleNumber = decoder.read()?;
     decoder.finish()?;
     let kernel = CuKernel::from_object(find_object(scope, HandleKind::Kernel, number)?);
@@ -165,7 +165,7 @@ pub fn function_of_kernel(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
 ///
 /// # Errors
 /// If the message is invalid, or the driver fails.
-pub fn list(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn list(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let owner: HandleNumber = decoder.read()?;
     let at = decoder.offset();
     let count: u32 = decoder.read()?;
@@ -183,7 +183,7 @@ pub fn list(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) 
 }
 
 /// Describes the first functions of a module, or kernels of a library.
-fn enumerate(scope: &Scope<'_>, owner: HandleNumber, count: u32) -> Played<FunctionList> {
+fn enumerate(scope: &Scope<'_>, owner: HandleNumber, count: u32) -> CallResult<FunctionList> {
     let driver = &scope.session.driver;
     let kind = owner
         .kind()
@@ -206,7 +206,7 @@ fn enumerate(scope: &Scope<'_>, owner: HandleNumber, count: u32) -> Played<Funct
     let existing = all.into_iter().filter(|function| !function.is_null());
     let functions = existing
         .map(|function| describe(scope, kind, function, owner, None))
-        .collect::<Played<Vec<_>>>()?;
+        .collect::<CallResult<Vec<_>>>()?;
     Ok(FunctionList { functions })
 }
 
@@ -220,7 +220,7 @@ pub fn describe(
     function: CuFunction,
     owner: HandleNumber,
     name: Option<&str>,
-) -> Played<FunctionDescription> {
+) -> CallResult<FunctionDescription> {
     let driver = &scope.session.driver;
     let handle = scope.session.handles.resolve(kind, function.object(), owner)?;
     let (mut max_threads, mut shared_bytes) = (0, 0);
@@ -277,7 +277,7 @@ pub fn describe(
     })
 }
 
-fn read_name(scope: &Scope<'_>, kind: HandleKind, function: CuFunction) -> Played<String> {
+fn read_name(scope: &Scope<'_>, kind: HandleKind, function: CuFunction) -> CallResult<String> {
     let driver = &scope.session.driver;
     let mut name: *const c_char = std::ptr::null();
     // SAFETY: the handle is the driver's, and the pointer is valid for the result. The driver's text ends in a zero and

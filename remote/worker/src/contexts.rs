@@ -1,7 +1,7 @@
 //! The current context of a worker's thread: that of the program's thread whose call it plays.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::Played;
+use crate::call_error::CallResult;
 use crate::session::Scope;
 use remote_calls::HandleNumber;
 use std::cell::Cell;
@@ -19,7 +19,7 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Errors
 /// If the context is unknown, or the driver refuses it.
-pub fn enter(scope: &Scope<'_>) -> Played {
+pub fn enter(scope: &Scope<'_>) -> CallResult {
     let wanted = (scope.context, CHANGES.load(Ordering::Relaxed));
     if CURRENT.get() == Some(wanted) {
         return Ok(());

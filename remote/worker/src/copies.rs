@@ -1,7 +1,7 @@
 //! Copies between the device and the staging area or messages, and when their ranges are free again.
 #![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
@@ -19,7 +19,7 @@ const MAX_INLINE_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let ticket: u64 = decoder.read()?;
     decoder.finish()?;
     // Another thread may end a copy's event meanwhile, so that the event is not waited for.
@@ -33,7 +33,7 @@ pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn release(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn release(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let ticket: u64 = decoder.read()?;
     decoder.finish()?;
     scope.session.copies.finish_unused(ticket);
@@ -44,19 +44,19 @@ pub fn release(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn skip(scope: &Scope<'_>, mut decoder: Decoder<'_>) -> Played {
+pub fn skip(scope: &Scope<'_>, mut decoder: Decoder<'_>) -> CallResult {
     if let HostPart::Staging { ticket, .. } = CopyToDevice::read(&mut decoder)?.source {
         scope.session.copies.finish(ticket);
     }
     Ok(())
 }
 
-fn stream_of(scope: &Scope<'_>, number: HandleNumber) -> Played<CuStream> {
+fn stream_of(scope: &Scope<'_>, number: HandleNumber) -> CallResult<CuStream> {
     Ok(CuStream::from_object(find_object(scope, HandleKind::Stream, number)?))
 }
 
 /// Refuses a copy from or to the program's memory while a stream is captured: a graph would use the staging area.
-fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> Played {
+fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> CallResult {
     if !scope.session.is_capturing() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> Played {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the copy.
-pub fn to_device(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -> Played {
+pub fn to_device(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -> CallResult {
     let copy = CopyToDevice::read(decoder)?;
     decoder.finish()?;
     let session = scope.session;
@@ -90,7 +90,7 @@ pub fn to_device(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bo
     result
 }
 
-fn play_to_device(scope: &Scope<'_>, copy: &CopyToDevice<'_>) -> Played {
+fn play_to_device(scope: &Scope<'_>, copy: &CopyToDevice<'_>) -> CallResult {
     let driver = &scope.session.driver;
     let stream = stream_of(scope, copy.stream)?;
     let bytes = usize::try_from(copy.bytes).map_err(|_| CallError::Result(INVALID_VALUE))?;
@@ -141,7 +141,7 @@ fn play_to_device(scope: &Scope<'_>, copy: &CopyToDevice<'_>) -> Played {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the copy.
-pub fn to_host(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder, is_waited_for: bool) -> Played {
+pub fn to_host(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder, is_waited_for: bool) -> CallResult {
     let copy = CopyToHost::read(decoder)?;
     decoder.finish()?;
     let driver = &scope.session.driver;

@@ -1,7 +1,7 @@
 //! The way of a request to the driver.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::Played;
+use crate::call_error::CallResult;
 use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
@@ -15,7 +15,7 @@ use remote_calls::{
 macro_rules! play_plain {
     ($($name:ident [$($other:ident)?] $policy:ident $export:ident ($($arg:ident: $form:ty),*);)*) => {
         /// Plays a call of the table of plain calls. Returns `None` for another one.
-        fn play_plain(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Option<Played> {
+        fn play_plain(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Option<CallResult> {
             match call {
                 $(CallId::$name => Some(plain::$name(scope, decoder, answer)),)*
                 _ => None,
@@ -26,7 +26,7 @@ macro_rules! play_plain {
         mod plain {
             use super::*;
             $(
-                pub fn $name(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+                pub fn $name(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
                     $(let mut $arg = <$form as WorkerForm>::read(decoder, scope)?;)*
                     decoder.finish()?;
                     // SAFETY: handles are the driver's, pointers are to memory of this call. Addresses of device memory
@@ -46,7 +46,7 @@ remote_calls::calls!(play_plain);
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the call.
-pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let session = scope.session;
     match call {
         CallId::begin_session => return session.begin(decoder, answer),
@@ -132,7 +132,7 @@ const fn needs_no_context(call: CallId) -> bool {
 }
 
 /// Does what the worker's own state needs before a call, and checks what the driver would not.
-fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> Played {
+fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> CallResult {
     match call {
         CallId::cuMemcpyAsync => memory_queries::check_unified(scope, arguments),
         CallId::cuMemPoolCreate => memory_queries::check_pool(arguments),

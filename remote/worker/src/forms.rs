@@ -1,7 +1,7 @@
 //! Arguments of driver calls at the worker: from the message to the driver's argument, and results into the answer.
 #![allow(unsafe_code, reason = "structures of the driver are made of bytes")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::session::Scope;
 use cuda_driver::{INVALID_VALUE, NOT_SUPPORTED};
 use remote_calls::{
@@ -42,7 +42,7 @@ impl DriverHandle for u64 {
 ///
 /// # Errors
 /// `INVALID_HANDLE` for another kind or an unknown handle.
-pub fn find_object(scope: &Scope<'_>, kind: HandleKind, number: HandleNumber) -> Played<u64> {
+pub fn find_object(scope: &Scope<'_>, kind: HandleKind, number: HandleNumber) -> CallResult<u64> {
     let is_fit = match number.kind() {
         None => number == HandleNumber::NULL || kind == HandleKind::Stream,
         Some(HandleKind::Kernel) => matches!(kind, HandleKind::Kernel | HandleKind::Function),
@@ -67,7 +67,7 @@ pub trait WorkerForm: Form {
     ///
     /// # Errors
     /// If the request is invalid, or names an unknown handle.
-    fn read(decoder: &mut Decoder<'_>, scope: &Scope<'_>) -> Played<Self::Place>;
+    fn read(decoder: &mut Decoder<'_>, scope: &Scope<'_>) -> CallResult<Self::Place>;
 
     /// Returns the driver's argument. It can point into the place.
     fn argument(place: &mut Self::Place) -> Self::Abi;
@@ -76,7 +76,7 @@ pub trait WorkerForm: Form {
     ///
     /// # Errors
     /// If a handle cannot be added.
-    fn complete(_place: Self::Place, _scope: &Scope<'_>, _answer: &mut Encoder) -> Played {
+    fn complete(_place: Self::Place, _scope: &Scope<'_>, _answer: &mut Encoder) -> CallResult {
         Ok(())
     }
 }
@@ -84,7 +84,7 @@ pub trait WorkerForm: Form {
 impl<T: Scalar> WorkerForm for Value<T> {
     type Place = T;
 
-    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<T> {
+    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<T> {
         Ok(decoder.read()?)
     }
 
@@ -96,7 +96,7 @@ impl<T: Scalar> WorkerForm for Value<T> {
 impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Object<K> {
     type Place = u64;
 
-    fn read(decoder: &mut Decoder<'_>, scope: &Scope<'_>) -> Played<u64> {
+    fn read(decoder: &mut Decoder<'_>, scope: &Scope<'_>) -> CallResult<u64> {
         find_object(scope, K::KIND, decoder.read()?)
     }
 
@@ -108,7 +108,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Object<K> {
 impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Destroyed<K> {
     type Place = (u64, HandleNumber);
 
-    fn read(decoder: &mut Decoder<'_>, scope: &Scope<'_>) -> Played<Self::Place> {
+    fn read(decoder: &mut Decoder<'_>, scope: &Scope<'_>) -> CallResult<Self::Place> {
         let number = decoder.read()?;
         Ok((find_object(scope, K::KIND, number)?, number))
     }
@@ -117,7 +117,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Destroyed<K> {
         K::Abi::from_object(place.0)
     }
 
-    fn complete((_, number): Self::Place, scope: &Scope<'_>, _: &mut Encoder) -> Played {
+    fn complete((_, number): Self::Place, scope: &Scope<'_>, _: &mut Encoder) -> CallResult {
         scope.session.handles.remove(number);
         Ok(())
     }
@@ -126,7 +126,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Destroyed<K> {
 impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Created<K> {
     type Place = (K::Abi, HandleNumber);
 
-    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<Self::Place> {
+    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<Self::Place> {
         Ok((K::Abi::from_object(0), decoder.read()?))
     }
 
@@ -134,7 +134,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Created<K> {
         &raw mut place.0
     }
 
-    fn complete((handle, number): Self::Place, scope: &Scope<'_>, _: &mut Encoder) -> Played {
+    fn complete((handle, number): Self::Place, scope: &Scope<'_>, _: &mut Encoder) -> CallResult {
         scope
             .session
             .handles
@@ -145,7 +145,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Created<K> {
 impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Resolved<K> {
     type Place = K::Abi;
 
-    fn read(_: &mut Decoder<'_>, _: &Scope<'_>) -> Played<Self::Place> {
+    fn read(_: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<Self::Place> {
         Ok(K::Abi::from_object(0))
     }
 
@@ -153,7 +153,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Resolved<K> {
         &raw mut *place
     }
 
-    fn complete(place: Self::Place, scope: &Scope<'_>, answer: &mut Encoder) -> Played {
+    fn complete(place: Self::Place, scope: &Scope<'_>, answer: &mut Encoder) -> CallResult {
         answer.write(
             scope
                 .session
@@ -167,7 +167,7 @@ impl<K: Kind<Abi: DriverHandle> + Copy> WorkerForm for Resolved<K> {
 impl<T: Scalar + Default> WorkerForm for Output<T> {
     type Place = T;
 
-    fn read(_: &mut Decoder<'_>, _: &Scope<'_>) -> Played<T> {
+    fn read(_: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<T> {
         Ok(T::default())
     }
 
@@ -175,7 +175,7 @@ impl<T: Scalar + Default> WorkerForm for Output<T> {
         &raw mut *place
     }
 
-    fn complete(place: T, _: &Scope<'_>, answer: &mut Encoder) -> Played {
+    fn complete(place: T, _: &Scope<'_>, answer: &mut Encoder) -> CallResult {
         answer.write(place);
         Ok(())
     }
@@ -184,7 +184,7 @@ impl<T: Scalar + Default> WorkerForm for Output<T> {
 impl<T: Scalar + Default> WorkerForm for OptionalOutput<T> {
     type Place = (T, bool);
 
-    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<Self::Place> {
+    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<Self::Place> {
         Ok((T::default(), decoder.read::<u8>()? != 0))
     }
 
@@ -195,7 +195,7 @@ impl<T: Scalar + Default> WorkerForm for OptionalOutput<T> {
         }
     }
 
-    fn complete(place: Self::Place, _: &Scope<'_>, answer: &mut Encoder) -> Played {
+    fn complete(place: Self::Place, _: &Scope<'_>, answer: &mut Encoder) -> CallResult {
         answer.write(place.0);
         Ok(())
     }
@@ -210,12 +210,12 @@ pub unsafe trait PlainStructure: Copy {
     ///
     /// # Errors
     /// The driver's code for a value that is not supported.
-    fn check(&mut self) -> Played;
+    fn check(&mut self) -> CallResult;
 }
 
 // SAFETY: the fields are numbers and a pointer, which is not followed before it is checked.
 unsafe impl PlainStructure for cuda_driver::AllocationProperties {
-    fn check(&mut self) -> Played {
+    fn check(&mut self) -> CallResult {
         // Memory that is shared with other processes has handles of this process.
         if self.handle_types != 0 {
             return Err(CallError::Result(NOT_SUPPORTED));
@@ -228,7 +228,7 @@ unsafe impl PlainStructure for cuda_driver::AllocationProperties {
 impl<T: PlainStructure> WorkerForm for Input<T> {
     type Place = T;
 
-    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<T> {
+    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<T> {
         let bytes = decoder.read_raw(size_of::<T>())?;
         // SAFETY: the slice has the size of the structure, and every pattern of bytes is a value.
         let mut structure = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
@@ -245,7 +245,7 @@ impl<const N: usize> WorkerForm for InputBytes<N> {
     /// Aligned as the driver's structures are.
     type Place = Box<[u64]>;
 
-    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<Self::Place> {
+    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<Self::Place> {
         let bytes = decoder.read_raw(N)?;
         let word = |chunk: &[u8]| {
             let mut word = [0; 8];
@@ -263,7 +263,7 @@ impl<const N: usize> WorkerForm for InputBytes<N> {
 impl WorkerForm for Text {
     type Place = CString;
 
-    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> Played<CString> {
+    fn read(decoder: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<CString> {
         CString::new(decoder.read_text()?).map_err(|_| CallError::Result(INVALID_VALUE))
     }
 

@@ -7,7 +7,7 @@ mod queries;
 pub use exec::{begin_capture, begin_stream_capture, instantiate, update};
 pub use queries::{describe, find_child, get_attribute, list_edges, list_nodes, set_attribute};
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle, find_object};
 use crate::launches::ArgumentBlock;
 use crate::session::Scope;
@@ -20,14 +20,14 @@ use remote_calls::message::{AddNode, Launch, NodeFill, NodeWork, SetNode};
 use remote_calls::{Decoder, HandleKind, HandleNumber};
 
 /// Returns the driver's object of a handle that is not null.
-fn find<T: DriverHandle>(scope: &Scope<'_>, kind: HandleKind, number: HandleNumber) -> Played<T> {
+fn find<T: DriverHandle>(scope: &Scope<'_>, kind: HandleKind, number: HandleNumber) -> CallResult<T> {
     match number == HandleNumber::NULL {
         true => Err(CallError::Result(INVALID_VALUE)),
         false => Ok(T::from_object(find_object(scope, kind, number)?)),
     }
 }
 
-fn find_all(scope: &Scope<'_>, nodes: &[HandleNumber]) -> Played<Vec<CuGraphNode>> {
+fn find_all(scope: &Scope<'_>, nodes: &[HandleNumber]) -> CallResult<Vec<CuGraphNode>> {
     nodes
         .iter()
         .map(|node| find(scope, HandleKind::GraphNode, *node))
@@ -39,8 +39,8 @@ fn with_kernel_node(
     scope: &Scope<'_>,
     launch: &Launch<'_>,
     context: CuContext,
-    play: impl FnOnce(*const KernelNode) -> Played,
-) -> Played {
+    play: impl FnOnce(*const KernelNode) -> CallResult,
+) -> CallResult {
     if launch.cooperative || launch.attributes.is_some() || launch.stream != HandleNumber::NULL {
         return Err(CallError::Result(NOT_SUPPORTED));
     }
@@ -60,7 +60,7 @@ fn with_kernel_node(
     play(&raw const form)
 }
 
-fn fill_node(fill: &NodeFill) -> Played<FillNode> {
+fn fill_node(fill: &NodeFill) -> CallResult<FillNode> {
     let size = |value: u64| usize::try_from(value).map_err(|_| CallError::Result(INVALID_VALUE));
     Ok(FillNode {
         to: fill.to,
@@ -76,7 +76,7 @@ fn fill_node(fill: &NodeFill) -> Played<FillNode> {
 ///
 /// # Errors
 /// If no thread can be started for host functions.
-fn host_node(scope: &Scope<'_>, function: u64) -> Played<HostNode> {
+fn host_node(scope: &Scope<'_>, function: u64) -> CallResult<HostNode> {
     Ok(HostNode {
         function: host_functions::node_function(),
         data: host_functions::node_data(scope, function)?,
@@ -87,7 +87,7 @@ fn host_node(scope: &Scope<'_>, function: u64) -> Played<HostNode> {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the node.
-pub fn add(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn add(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let add = AddNode::read(decoder)?;
     decoder.finish()?;
     let driver = &scope.session.driver;
@@ -137,7 +137,7 @@ pub fn add(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the change.
-pub fn set(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn set(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let set = SetNode::read(decoder)?;
     decoder.finish()?;
     let driver = &scope.session.driver;
@@ -188,7 +188,7 @@ pub fn set(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// If the message is invalid, the graph belongs to a node, or the driver refuses.
-pub fn destroy(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn destroy(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let number: HandleNumber = decoder.read()?;
     decoder.finish()?;
     let graph: CuGraph = find(scope, HandleKind::Graph, number)?;

@@ -1,6 +1,6 @@
 //! Handles of the program, and the driver's objects behind them.
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::lock;
 use cuda_driver::{INVALID_HANDLE, OUT_OF_MEMORY};
 use remote_calls::{HandleKind, HandleNumber, MessageError};
@@ -40,7 +40,7 @@ impl Handles {
     ///
     /// # Errors
     /// `INVALID_HANDLE` if there is none.
-    pub fn get(&self, number: HandleNumber) -> Played<u64> {
+    pub fn get(&self, number: HandleNumber) -> CallResult<u64> {
         if number == HandleNumber::NULL {
             return Ok(0);
         }
@@ -72,7 +72,7 @@ impl Handles {
     ///
     /// # Errors
     /// If the number is in use or cannot be a client's: no client sends that.
-    pub fn insert(&self, kind: HandleKind, number: HandleNumber, object: u64, owner: HandleNumber) -> Played {
+    pub fn insert(&self, kind: HandleKind, number: HandleNumber, object: u64, owner: HandleNumber) -> CallResult {
         let mut maps = lock(&self.maps);
         if number.kind() != Some(kind) || number.is_of_worker() || maps.objects.contains_key(&number) {
             return Err(CallError::Message(MessageError::Unknown {
@@ -89,7 +89,7 @@ impl Handles {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` if the session has too many handles.
-    pub fn resolve(&self, kind: HandleKind, object: u64, owner: HandleNumber) -> Played<HandleNumber> {
+    pub fn resolve(&self, kind: HandleKind, object: u64, owner: HandleNumber) -> CallResult<HandleNumber> {
         if object == 0 {
             return Ok(HandleNumber::NULL);
         }
@@ -127,7 +127,7 @@ impl Handles {
 }
 
 impl Maps {
-    fn add(&mut self, kind: HandleKind, number: HandleNumber, entry: Entry) -> Played {
+    fn add(&mut self, kind: HandleKind, number: HandleNumber, entry: Entry) -> CallResult {
         if self.objects.len() >= MAX_HANDLES {
             return Err(CallError::Result(OUT_OF_MEMORY));
         }

@@ -1,6 +1,6 @@
 //! The way to the program's host functions: the driver reaches one, the client runs it, and the stream goes on.
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::lock;
 use cuda_driver::{CuStream, OUT_OF_MEMORY};
 use remote_calls::message::{HostFunctionCall, HostFunctionDone, MAX_HOST_FUNCTION};
@@ -52,7 +52,7 @@ impl HostFunctionLane {
     }
 
     /// Returns the lane's number. At the first call, a thread starts that takes what the client has finished.
-    pub fn start(self: &Arc<Self>) -> Played<u16> {
+    pub fn start(self: &Arc<Self>) -> CallResult<u16> {
         let mut reader = lock(&self.reader);
         if let Some(number) = self.number.get() {
             return Ok(*number);

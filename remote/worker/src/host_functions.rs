@@ -1,7 +1,7 @@
 //! Host functions of the program, in streams and graphs.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::Played;
+use crate::call_error::CallResult;
 use crate::forms::{DriverHandle as _, find_object};
 use crate::host_function_lane::{ID_BITS, run_callback, run_function};
 use crate::session::Scope;
@@ -14,7 +14,7 @@ use std::ffi::c_void;
 ///
 /// # Errors
 /// If no thread can be started for the lane.
-pub fn node_data(scope: &Scope<'_>, id: u64) -> Played<*mut c_void> {
+pub fn node_data(scope: &Scope<'_>, id: u64) -> CallResult<*mut c_void> {
     let lane = scope.session.host_functions.start()?;
     let number = u64::from(lane) << ID_BITS | (id & MAX_HOST_FUNCTION);
     Ok(std::ptr::without_provenance_mut(number as usize))
@@ -29,7 +29,7 @@ pub fn node_function() -> *mut c_void {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn launch(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn launch(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let launch = LaunchHostFunction::read(decoder)?;
     decoder.finish()?;
     let stream = CuStream::from_object(find_object(scope, HandleKind::Stream, launch.stream)?);

@@ -1,7 +1,7 @@
 //! Host memory of the program, for the driver.
 #![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::contexts;
 use crate::session::Scope;
 use cuda_driver::INVALID_VALUE;
@@ -16,7 +16,7 @@ const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 ///
 /// # Errors
 /// `INVALID_VALUE` if the range is not in it.
-pub fn pointer(scope: &Scope<'_>, offset: u64, bytes: u64) -> Played<*mut c_void> {
+pub fn pointer(scope: &Scope<'_>, offset: u64, bytes: u64) -> CallResult<*mut c_void> {
     let pointer = scope.session.window.pointer(offset, bytes);
     pointer
         .map(<*mut u8>::cast)
@@ -31,7 +31,7 @@ pub fn offset(scope: &Scope<'_>, at: u64) -> Option<u64> {
 }
 
 /// Reads a range of whole pages.
-fn read_range(decoder: &mut Decoder<'_>) -> Played<(u64, u64)> {
+fn read_range(decoder: &mut Decoder<'_>) -> CallResult<(u64, u64)> {
     let (offset, bytes): (u64, u64) = (decoder.read()?, decoder.read()?);
     decoder.finish()?;
     match bytes > 0 && offset % WINDOW_PAGE_BYTES == 0 && bytes % WINDOW_PAGE_BYTES == 0 {
@@ -44,7 +44,7 @@ fn read_range(decoder: &mut Decoder<'_>) -> Played<(u64, u64)> {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let (offset, bytes) = read_range(decoder)?;
     let at = pointer(scope, offset, bytes)?;
     let driver = &scope.session.driver;
@@ -64,7 +64,7 @@ pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encod
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn free(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn free(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let (offset, bytes) = read_range(decoder)?;
     let at = pointer(scope, offset, bytes)?;
     let registered = scope.session.take_registration(offset);

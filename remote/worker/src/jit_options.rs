@@ -1,7 +1,7 @@
 //! Options of the just-in-time compiler and of links.
 #![allow(unsafe_code, reason = "a list of addresses of its own buffers")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use cuda_driver::{INVALID_VALUE, JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_INFO_LOG, JIT_INFO_LOG_BYTES, NOT_SUPPORTED};
 use remote_calls::message::{JitOption, LoadAnswer};
 use std::ffi::c_void;
@@ -30,7 +30,7 @@ impl JitList {
     ///
     /// # Errors
     /// `NOT_SUPPORTED` for an option whose value is an address.
-    pub fn new(options: &[JitOption]) -> Played<Self> {
+    pub fn new(options: &[JitOption]) -> CallResult<Self> {
         let mut list = Self {
             kinds: Vec::new(),
             values: Vec::new(),

@@ -1,7 +1,7 @@
 //! Launches of kernels.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::session::Scope;
 use cuda_driver::{
@@ -48,7 +48,7 @@ impl ArgumentBlock {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the launch.
-pub fn launch(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn launch(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let launch = Launch::read(decoder)?;
     decoder.finish()?;
     let driver = &scope.session.driver;

@@ -1,7 +1,7 @@
 //! Links: machine code made of texts and other machine code.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::code::{PADDING, read_image};
 use crate::forms::DriverHandle as _;
 use crate::jit_options::JitList;
@@ -21,7 +21,7 @@ fn result_of(done: Result<(), CudaError>) -> CuResult {
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn create(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn create(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let load = LoadCode::read(decoder)?;
     decoder.finish()?;
     let mut options = JitList::new(&load.options)?;
@@ -52,7 +52,7 @@ pub fn create(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// If the message is invalid, or there is no such link.
-pub fn add(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn add(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let kind: u32 = decoder.read()?;
     let name = CString::new(decoder.read_text()?).map_err(|_| CallError::Result(INVALID_VALUE))?;
     let load = LoadCode::read(decoder)?;
@@ -82,7 +82,7 @@ pub fn add(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -
 ///
 /// # Errors
 /// If the message is invalid, or there is no such link.
-pub fn complete(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn complete(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let handle: HandleNumber = decoder.read()?;
     decoder.finish()?;
     let mut links = lock(&scope.session.links.links);
@@ -109,7 +109,7 @@ pub fn complete(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encod
 ///
 /// # Errors
 /// If the message is invalid, there is no such link, or the range is not in its image.
-pub fn read(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn read(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let handle: HandleNumber = decoder.read()?;
     let offset: usize = decoder.read()?;
     decoder.finish()?;
@@ -124,7 +124,7 @@ pub fn read(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) 
 ///
 /// # Errors
 /// If the message is invalid, there is no such link, or the driver refuses.
-pub fn destroy(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn destroy(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let handle: HandleNumber = decoder.read()?;
     decoder.finish()?;
     let removed = lock(&scope.session.links.links).remove(&handle);

@@ -1,7 +1,7 @@
 //! Copies of boxes between host memory, device memory and arrays.
 #![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
@@ -21,7 +21,7 @@ struct Place {
     array: CuArray,
 }
 
-fn place_of(scope: &Scope<'_>, side: &MemorySide, copy: &MemoryCopy) -> Played<Place> {
+fn place_of(scope: &Scope<'_>, side: &MemorySide, copy: &MemoryCopy) -> CallResult<Place> {
     let null = std::ptr::null_mut();
     Ok(match side.place {
         MemoryPlace::Window(offset) => {
@@ -52,7 +52,7 @@ fn place_of(scope: &Scope<'_>, side: &MemorySide, copy: &MemoryCopy) -> Played<P
 ///
 /// # Errors
 /// If a range of host memory is not in the window, or an array is unknown.
-pub fn to_driver(scope: &Scope<'_>, copy: &MemoryCopy) -> Played<Copy3d> {
+pub fn to_driver(scope: &Scope<'_>, copy: &MemoryCopy) -> CallResult<Copy3d> {
     let (source, target) = (
         place_of(scope, &copy.source, copy)?,
         place_of(scope, &copy.target, copy)?,
@@ -91,7 +91,7 @@ pub fn to_driver(scope: &Scope<'_>, copy: &MemoryCopy) -> Played<Copy3d> {
 ///
 /// # Errors
 /// `NOT_SUPPORTED` if a side is memory that the program does not know.
-pub fn from_driver(scope: &Scope<'_>, copy: &Copy3d) -> Played<MemoryCopy> {
+pub fn from_driver(scope: &Scope<'_>, copy: &Copy3d) -> CallResult<MemoryCopy> {
     let place = |kind: u32, host: *const c_void, device: CuDevicePtr, array: CuArray| {
         let window = |at| host_memory::offset(scope, at).map(MemoryPlace::Window);
         let place = match kind {
@@ -140,7 +140,7 @@ pub fn from_driver(scope: &Scope<'_>, copy: &Copy3d) -> Played<MemoryCopy> {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses the copy.
-pub fn copy(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -> Played {
+pub fn copy(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -> CallResult {
     let stream = decoder.read()?;
     let copy = MemoryCopy::read(decoder)?;
     decoder.finish()?;

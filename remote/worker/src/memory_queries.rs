@@ -1,7 +1,7 @@
 //! Questions about addresses, and access rights of mapped memory.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::host_memory;
 use crate::session::Scope;
 use cuda_driver::{
@@ -20,7 +20,7 @@ const MEMPOOL: i32 = 17;
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn pointer_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn pointer_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let (attribute, at): (i32, u64) = (decoder.read()?, decoder.read()?);
     decoder.finish()?;
     let size = pointer_attribute_bytes(attribute).ok_or(CallError::Result(INVALID_VALUE))?;
@@ -60,7 +60,7 @@ pub fn pointer_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn set_access(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn set_access(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let (at, bytes): (u64, usize) = (decoder.read()?, decoder.read()?);
     let position = decoder.offset();
     let count: u32 = decoder.read()?;
@@ -97,7 +97,7 @@ pub fn set_access(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// `INVALID_VALUE` for another address.
-pub fn check_unified(scope: &Scope<'_>, mut arguments: Decoder<'_>) -> Played {
+pub fn check_unified(scope: &Scope<'_>, mut arguments: Decoder<'_>) -> CallResult {
     let (to, from, count): (u64, u64, u64) = (arguments.read()?, arguments.read()?, arguments.read()?);
     for at in [to, from] {
         let is_in_window =
@@ -124,7 +124,7 @@ pub fn check_unified(scope: &Scope<'_>, mut arguments: Decoder<'_>) -> Played {
 ///
 /// # Errors
 /// `NOT_SUPPORTED` for another pool.
-pub fn check_pool(mut arguments: Decoder<'_>) -> Played {
+pub fn check_pool(mut arguments: Decoder<'_>) -> CallResult {
     // The handle of the new pool, then `CUmemPoolProps`: kind, kinds of handles, location, a pointer.
     let _: HandleNumber = arguments.read()?;
     let [kind, handle_types, location, _number]: [u32; 4] = arguments.read()?;

@@ -1,6 +1,6 @@
 //! State of a session: one program, its handles, its streams by thread, its copies in progress.
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::copy_tickets::CopyTickets;
 use crate::handles::Handles;
 use crate::host_function_lane::HostFunctionLane;
@@ -89,7 +89,7 @@ impl Session {
     ///
     /// # Errors
     /// If the client has another table, or the driver fails.
-    pub fn begin(&self, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+    pub fn begin(&self, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
         let at = decoder.offset();
         let begin = BeginSession::read(decoder)?;
         decoder.finish()?;
@@ -112,7 +112,7 @@ impl Session {
     }
 
     #[allow(unsafe_code, reason = "calls of the driver")]
-    fn snapshot(&self) -> Played<Snapshot> {
+    fn snapshot(&self) -> CallResult<Snapshot> {
         let driver = &self.driver;
         let (mut driver_version, mut count) = (0, 0);
         // SAFETY: the pointers are valid for the results.
@@ -169,7 +169,7 @@ impl Session {
     ///
     /// # Errors
     /// If the client sends more than it announced, or too much.
-    pub fn add_piece(&self, decoder: &mut Decoder<'_>) -> Played {
+    pub fn add_piece(&self, decoder: &mut Decoder<'_>) -> CallResult {
         let handle: HandleNumber = decoder.read()?;
         let at = decoder.offset();
         let total: u64 = decoder.read()?;
@@ -195,7 +195,7 @@ impl Session {
     ///
     /// # Errors
     /// If another number of bytes was collected.
-    pub fn take_image(&self, handle: HandleNumber, bytes: u64) -> Played<Vec<u8>> {
+    pub fn take_image(&self, handle: HandleNumber, bytes: u64) -> CallResult<Vec<u8>> {
         let image = lock(&self.images).remove(&handle).unwrap_or_default();
         match image.len() as u64 == bytes {
             true => Ok(image),
@@ -275,7 +275,7 @@ impl Scope<'_> {
     /// # Errors
     /// If the driver cannot create it.
     #[allow(unsafe_code, reason = "a call of the driver")]
-    pub fn thread_stream(&self) -> Played<u64> {
+    pub fn thread_stream(&self) -> CallResult<u64> {
         let mut streams = lock(&self.session.thread_streams);
         let key = (self.thread, self.context);
         if let Some(stream) = streams.get(&key) {

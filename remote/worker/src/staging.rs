@@ -1,7 +1,7 @@
 //! The staging area as memory of the driver.
 #![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
 
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use cuda_driver::{Driver, INVALID_VALUE};
 use remote_ring::Region;
 use std::ffi::c_void;
@@ -30,7 +30,7 @@ impl Staging {
     ///
     /// # Errors
     /// `INVALID_VALUE` if the range is not in the area.
-    pub fn pointer(&self, offset: u64, bytes: u64) -> Played<*mut c_void> {
+    pub fn pointer(&self, offset: u64, bytes: u64) -> CallResult<*mut c_void> {
         let pointer = self.region.staging_pointer(offset, bytes);
         pointer
             .map(<*mut u8>::cast)

@@ -2,7 +2,7 @@
 
 use super::queries::node_number;
 use super::{find, find_all};
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::session::Scope;
 use cuda_driver::{
@@ -25,7 +25,7 @@ fn result_of(done: Result<(), CudaError>) -> CuResult {
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn instantiate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn instantiate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let request = InstantiateGraph::read(decoder)?;
     decoder.finish()?;
     let driver = &scope.session.driver;
@@ -76,7 +76,7 @@ pub fn instantiate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut En
 ///
 /// # Errors
 /// If the message is invalid.
-pub fn update(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn update(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let request = UpdateExec::read(decoder)?;
     decoder.finish()?;
     let driver = &scope.session.driver;
@@ -111,7 +111,7 @@ const RELAXED: u32 = 2;
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn begin_stream_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn begin_stream_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let number = decoder.read()?;
     let mode: u32 = decoder.read()?;
     decoder.finish()?;
@@ -129,7 +129,7 @@ pub fn begin_stream_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Pla
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn begin_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn begin_capture(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let capture = CaptureToGraph::read(decoder)?;
     decoder.finish()?;
     if capture.mode > RELAXED {

@@ -1,7 +1,7 @@
 //! Questions about graphs, and attributes of kernel nodes.
 
 use super::find;
-use crate::call_error::{CallError, Played};
+use crate::call_error::{CallError, CallResult};
 use crate::forms::DriverHandle as _;
 use crate::session::Scope;
 use crate::{code, memory_copies};
@@ -23,7 +23,7 @@ const REFUSED: CallError = CallError::Result(NOT_SUPPORTED);
 ///
 /// # Errors
 /// If the message is invalid, the node is of another kind, or its memory is not the program's.
-pub fn describe(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn describe(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let query = DescribeNode::read(decoder)?;
     decoder.finish()?;
     let node: CuGraphNode = find(scope, HandleKind::GraphNode, query.node)?;
@@ -61,7 +61,7 @@ pub fn describe(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encod
     }
 }
 
-fn describe_kernel(scope: &Scope<'_>, number: HandleNumber, node: CuGraphNode, answer: &mut Encoder) -> Played {
+fn describe_kernel(scope: &Scope<'_>, number: HandleNumber, node: CuGraphNode, answer: &mut Encoder) -> CallResult {
     let (driver, handles) = (&scope.session.driver, &scope.session.handles);
     let mut form = MaybeUninit::<KernelNode>::zeroed();
     // SAFETY: the handle is the driver's, the pointer is valid for the result, and zeros are a value of it.
@@ -115,7 +115,7 @@ fn describe_kernel(scope: &Scope<'_>, number: HandleNumber, node: CuGraphNode, a
 }
 
 /// Returns the arguments of a node that the driver described, as one block.
-fn read_arguments(form: &KernelNode, function: &FunctionDescription) -> Played<Vec<u8>> {
+fn read_arguments(form: &KernelNode, function: &FunctionDescription) -> CallResult<Vec<u8>> {
     let size = function.argument_bytes();
     if size > MAX_ARGUMENT_BYTES {
         return Err(REFUSED);
@@ -172,7 +172,7 @@ fn extra_buffer(form: &KernelNode, bytes: usize) -> Option<*mut c_void> {
 ///
 /// # Errors
 /// If the message is invalid, the driver refuses, or the attribute is not a number.
-pub fn get_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn get_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let (node, id): (HandleNumber, u32) = (decoder.read()?, decoder.read()?);
     decoder.finish()?;
     let node: CuGraphNode = find(scope, HandleKind::GraphNode, node)?;
@@ -195,7 +195,7 @@ pub fn get_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut 
 ///
 /// # Errors
 /// If the message is invalid, the driver refuses, or the attribute is not a number.
-pub fn set_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Played {
+pub fn set_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let set = SetNodeAttribute::read(decoder)?;
     decoder.finish()?;
     let node: CuGraphNode = find(scope, HandleKind::GraphNode, set.node)?;
@@ -223,7 +223,7 @@ fn part_of<T>(all: Vec<T>, part: &ListPart) -> impl Iterator<Item = T> {
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn list_nodes(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn list_nodes(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let part = ListPart::read(decoder)?;
     decoder.finish()?;
     let graph: CuGraph = find(scope, HandleKind::Graph, part.graph)?;
@@ -242,14 +242,14 @@ pub fn list_nodes(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Enc
         total: total as u64,
         elements: part_of(all, &part)
             .map(|node| node_number(scope, node, part.graph))
-            .collect::<Played<_>>()?,
+            .collect::<CallResult<_>>()?,
     }
     .write(answer);
     Ok(())
 }
 
 /// Returns the handle of a node that the driver returned. A new one ends with `graph`.
-pub(super) fn node_number(scope: &Scope<'_>, node: CuGraphNode, graph: HandleNumber) -> Played<HandleNumber> {
+pub(super) fn node_number(scope: &Scope<'_>, node: CuGraphNode, graph: HandleNumber) -> CallResult<HandleNumber> {
     scope
         .session
         .handles
@@ -260,7 +260,7 @@ pub(super) fn node_number(scope: &Scope<'_>, node: CuGraphNode, graph: HandleNum
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn list_edges(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn list_edges(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let part = ListPart::read(decoder)?;
     decoder.finish()?;
     let graph: CuGraph = find(scope, HandleKind::Graph, part.graph)?;
@@ -288,7 +288,7 @@ pub fn list_edges(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Enc
     };
     ListAnswer {
         total: total as u64,
-        elements: part_of(all, &part).map(edge).collect::<Played<_>>()?,
+        elements: part_of(all, &part).map(edge).collect::<CallResult<_>>()?,
     }
     .write(answer);
     Ok(())
@@ -306,7 +306,7 @@ unsafe fn get_edges(
     to: *mut CuGraphNode,
     data: *mut u64,
     count: &mut usize,
-) -> Played {
+) -> CallResult {
     let driver = &scope.session.driver;
     if has_data {
         // SAFETY: the handle is the driver's; the caller vouches for the lists. An edge's data has 8 bytes.
@@ -324,7 +324,7 @@ unsafe fn get_edges(
 ///
 /// # Errors
 /// If the message is invalid, or the driver refuses.
-pub fn find_child(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> Played {
+pub fn find_child(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     let number = decoder.read()?;
     decoder.finish()?;
     let node: CuGraphNode = find(scope, HandleKind::GraphNode, number)?;
