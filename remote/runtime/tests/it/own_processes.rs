@@ -5,23 +5,29 @@ use crate::runtime_library::RuntimeLibrary;
 use std::process::Command;
 use std::ptr::null_mut;
 
-/// Runs one of the ignored tests in a process of its own.
-fn run_alone(test: &str, environment: &[(&str, &str)]) {
+/// The variable that says a process runs one test alone.
+const ALONE: &str = "KINESCOPE_TEST_ALONE";
+
+/// Whether this process runs `test` alone. In any other process, runs it in one of its own, with
+/// `environment`, and asserts that it passes.
+fn runs_alone(test: &str, environment: &[(&str, &str)]) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "--nocapture", &format!("own_processes::{test}")]);
-    let output = command.envs(environment.iter().copied()).output().unwrap();
+    command.args(["--exact", "--nocapture", &format!("own_processes::{test}")]);
+    command.env(ALONE, "1").envs(environment.iter().copied());
+    let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    false
 }
 
 #[test]
 fn a_reset_gives_variables_their_first_values() {
-    run_alone("reset_alone", &[]);
-}
-
-#[test]
-#[ignore = "run by another test, in a process of its own"]
-fn reset_alone() {
+    if !runs_alone("a_reset_gives_variables_their_first_values", &[]) {
+        return;
+    }
     for library in RuntimeLibrary::both() {
         let code = DeviceCode::register(library, &GLOBALS);
         let (mut word, eight) = (0_u32, 8_u32);
@@ -40,12 +46,9 @@ fn reset_alone() {
 
 #[test]
 fn an_error_of_a_lost_context_stays() {
-    run_alone("lost_context_alone", &[("STAND_IN_FAIL", "kernel:1=700")]);
-}
-
-#[test]
-#[ignore = "run by another test, in a process of its own"]
-fn lost_context_alone() {
+    if !runs_alone("an_error_of_a_lost_context_stays", &[("STAND_IN_FAIL", "kernel:1=700")]) {
+        return;
+    }
     let library = RuntimeLibrary::new(13);
     let code = DeviceCode::register(library, &VECTOR_ADD);
     let (mut zero, mut at) = (0_u64, 0);
@@ -59,12 +62,9 @@ fn lost_context_alone() {
 
 #[test]
 fn a_machine_without_devices_has_the_count_zero() {
-    run_alone("no_device_alone", &[("STAND_IN_FAIL", "cuInit:1=100")]);
-}
-
-#[test]
-#[ignore = "run by another test, in a process of its own"]
-fn no_device_alone() {
+    if !runs_alone("a_machine_without_devices_has_the_count_zero", &[("STAND_IN_FAIL", "cuInit:1=100")]) {
+        return;
+    }
     let library = RuntimeLibrary::new(12);
     let (mut count, mut at) = (3, 0);
     assert_eq!(library.cudaGetDeviceCount(&raw mut count), 100);
@@ -75,12 +75,9 @@ fn no_device_alone() {
 
 #[test]
 fn a_machine_without_a_driver_has_the_driver_version_zero() {
-    run_alone("no_driver_alone", &[]);
-}
-
-#[test]
-#[ignore = "run by another test, in a process of its own"]
-fn no_driver_alone() {
+    if !runs_alone("a_machine_without_a_driver_has_the_driver_version_zero", &[]) {
+        return;
+    }
     let library = RuntimeLibrary::without_driver(12);
     let (mut version, mut at) = (3, 0);
     assert_eq!(library.cudaDriverGetVersion(&raw mut version), 0);
