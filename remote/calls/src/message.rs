@@ -4,6 +4,7 @@ mod code;
 mod copy;
 mod graph;
 mod host_function;
+mod host_memory;
 mod launch;
 mod memory_copy;
 mod session;
@@ -12,13 +13,14 @@ pub use code::{
     CodeImage, FunctionDescription, FunctionList, FunctionLookup, JitOption, LoadAnswer, LoadCode, MAX_FUNCTIONS,
     MAX_PARAMETERS, ParameterPlace,
 };
-pub use copy::{CopyToDevice, CopyToHost, HostPart};
+pub use copy::{CompletedCopies, CopyToDevice, CopyToHost, HostPart, MAX_COMPLETED};
 pub use graph::{
     AddNode, CaptureToGraph, DescribeNode, DescribedKind, GraphEdge, InstantiateGraph, InstantiationAnswer,
     InstantiationForm, KernelNodeDescription, ListAnswer, ListPart, MAX_DEPENDENCIES, MAX_INSTANTIATION_LOG_BYTES,
     MAX_LISTED, NodeFill, NodeWork, SetNode, SetNodeAttribute, UpdateAnswer, UpdateExec,
 };
 pub use host_function::{HostFunctionCall, HostFunctionDone, HostFunctionForm, LaunchHostFunction, MAX_HOST_FUNCTION};
+pub use host_memory::AllocateHost;
 pub use launch::{Launch, LaunchAttributeValue, MAX_ARGUMENT_BYTES, MAX_LAUNCH_ATTRIBUTES, is_number_attribute};
 pub use memory_copy::{MemoryCopy, MemoryPlace, MemorySide};
 pub use session::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, MAX_DEVICES, Snapshot};

@@ -176,6 +176,7 @@ crate::calls!(call_ids [
     begin_copy_memory: Quiet;
     allocate_host: Answered;
     free_host: Blocking;
+    expose_host: Quiet;
     pointer_attribute: Answered;
     set_access: Answered;
     destroy_graph: Answered;

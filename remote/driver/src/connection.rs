@@ -13,8 +13,8 @@ use cuda_driver::{CuResult, INVALID_VALUE, NOT_INITIALIZED};
 use remote_calls::message::{BeginSession, Snapshot};
 use remote_calls::{AnswerHeader, CallId, Decoder, Encoder, RequestFlags, RequestHeader, TABLE_DIGEST};
 use remote_ring::{
-    HostWindow, MessageReader, MessageWriter, Region, RegionLayout, RingError, SocketPeer, StagingRange, Wait,
-    pass_region,
+    HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Region, RegionLayout, RingError, SocketPeer,
+    StagingRange, Wait, pass_region,
 };
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -28,14 +28,6 @@ use std::sync::{Arc, Condvar, Mutex, Once, OnceLock};
 const SOCKET_VARIABLE: &str = "KINESCOPE_REMOTE";
 /// Environment variable: `yes` makes each call wait for its result.
 const WAIT_VARIABLE: &str = "KINESCOPE_REMOTE_WAIT";
-/// What the library says when it passes its memory.
-const GREETING: &[u8] = b"kinescope cuda 1";
-/// Region for host functions: it has no copies.
-const HOST_FUNCTION_LAYOUT: RegionLayout = RegionLayout {
-    request_bytes: 4 << 10,
-    answer_bytes: 4 << 10,
-    staging_bytes: 4 << 10,
-};
 /// Results after which a context answers every call with the same result.
 const STICKY: [CuResult; 11] = [214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721];
 
@@ -143,11 +135,11 @@ impl Connection {
         let socket = UnixStream::connect(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let ring = |e: RingError| format!("{}: {e}", path.display());
         let region = Arc::new(Region::create(RegionLayout::default()).map_err(ring)?);
-        pass_region(&socket, GREETING, &region).map_err(ring)?;
+        pass_region(&socket, PROGRAM_GREETING, &region).map_err(ring)?;
         let window = HostWindow::create().map_err(ring)?;
         window.pass(&socket).map_err(ring)?;
-        let host_functions = Arc::new(Region::create(HOST_FUNCTION_LAYOUT).map_err(ring)?);
-        pass_region(&socket, GREETING, &host_functions).map_err(ring)?;
+        let host_functions = Arc::new(Region::create(RegionLayout::HOST_FUNCTIONS).map_err(ring)?);
+        pass_region(&socket, PROGRAM_GREETING, &host_functions).map_err(ring)?;
         let host_function_ends = host_functions.client_ends().map_err(ring)?;
         let (writer, reader) = region.client_ends().map_err(ring)?;
         Ok(Self {

@@ -8,6 +8,7 @@ use crate::request::Request;
 use crate::{CallResult, connection, lock, read, write};
 use cuda_driver::{CuDevicePtr, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
 use remote_calls::CallId;
+use remote_calls::message::AllocateHost;
 use remote_ring::WINDOW_PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -40,6 +41,8 @@ pub struct HostRange {
     device_address: CuDevicePtr,
     /// Flags of the call that made it.
     flags: u32,
+    /// The worker knows that kernels use the memory by its address.
+    is_exposed: bool,
 }
 
 /// Ranges by their first addresses.
@@ -121,9 +124,14 @@ fn allocate_range(bytes: u64, flags: u32, kind: HostRangeKind) -> CallResult<*mu
         return Err(INVALID_VALUE);
     }
     let memory = WindowMemory::new(bytes)?;
+    let is_exposed = kind == HostRangeKind::Managed || flags & DEVICE_MAP != 0;
     let mut request = Request::new(CallId::allocate_host, false)?;
-    request.encoder.write(memory.offset);
-    request.encoder.write(memory.bytes);
+    AllocateHost {
+        offset: memory.offset,
+        bytes: memory.bytes,
+        is_exposed,
+    }
+    .write(&mut request.encoder);
     let answer = request.ask()?;
     let device_address = answer.decoder().read().map_err(|_| DEVICE_UNAVAILABLE)?;
     let pointer = memory.pointer()?;
@@ -140,6 +148,7 @@ fn allocate_range(bytes: u64, flags: u32, kind: HostRangeKind) -> CallResult<*mu
             kind,
             device_address,
             flags,
+            is_exposed,
         },
     );
     // The range frees it.
@@ -213,8 +222,27 @@ pub fn device_pointer(to: *mut CuDevicePtr, at: *mut c_void, flags: u32) -> Call
     let range = find(at).filter(|_| flags == 0).ok_or(INVALID_VALUE)?;
     match range.kind {
         HostRangeKind::Registered => Err(NOT_SUPPORTED),
-        _ => put(to, range.device_address + (at - range.first)),
+        _ => {
+            expose(&range)?;
+            put(to, range.device_address + (at - range.first))
+        }
     }
+}
+
+/// Tells the worker that kernels use a range by its address, once.
+fn expose(range: &HostRange) -> CallResult {
+    if range.is_exposed {
+        return Ok(());
+    }
+    let mut request = Request::new(CallId::expose_host, false)?;
+    request
+        .encoder
+        .write(range.first - request.connection().window().address());
+    request.finish_quietly()?;
+    if let Some(range) = write(&RANGES).get_mut(&range.first) {
+        range.is_exposed = true;
+    }
+    Ok(())
 }
 
 /// `cuMemHostGetFlags`.
@@ -246,6 +274,7 @@ pub fn register(at: *mut c_void, bytes: usize, flags: u32) -> CallResult {
             kind: HostRangeKind::Registered,
             device_address: 0,
             flags,
+            is_exposed: false,
         },
     );
     Ok(())

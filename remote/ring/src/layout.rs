@@ -81,6 +81,15 @@ pub struct RegionLayout {
     pub staging_bytes: u64,
 }
 
+impl RegionLayout {
+    /// Sizes for host functions: such a region has no copies.
+    pub const HOST_FUNCTIONS: Self = Self {
+        request_bytes: MIN_RING_BYTES,
+        answer_bytes: MIN_RING_BYTES,
+        staging_bytes: STAGING_PAGE_BYTES,
+    };
+}
+
 impl Default for RegionLayout {
     fn default() -> Self {
         Self {

@@ -13,6 +13,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// Greeting of a program that passes its memory. The number is the version of what it passes.
+pub const PROGRAM_GREETING: &[u8] = b"kinescope cuda 1";
 /// Maximum length of a greeting, bytes.
 pub const MAX_GREETING_BYTES: usize = 4 << 10;
 

@@ -2,7 +2,9 @@
 //! `run_program LIBRARY PROGRAM ARGUMENTS…`. It is its own worker process.
 #![allow(clippy::print_stderr, reason = "a program for the people who change the worker")]
 
-use remote_worker::{LibraryLink, ProgramSocket, SERVE_PROGRAM, program_environment, serve_standard_input};
+use remote_worker::{
+    LibraryLink, LocalWorkers, ProgramSocket, SERVE_PROGRAM, program_environment, serve_standard_input,
+};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -36,13 +38,14 @@ fn run(library: PathBuf, mut arguments: impl Iterator<Item = std::ffi::OsString>
         name: "libcuda.so.1",
         library: std::path::absolute(library)?,
     }];
-    let socket = ProgramSocket::open(&links, move || {
+    let command = move || {
         let mut worker = Command::new(&own);
         if let Some(library) = std::env::var_os("WORKER_PRELOAD") {
             worker.env("LD_PRELOAD", library);
         }
         worker
-    })?;
+    };
+    let socket = ProgramSocket::open(&links, |folder| Ok(LocalWorkers::new(command, folder.to_owned())))?;
     let program = arguments.next().ok_or(std::io::ErrorKind::InvalidInput)?;
     let waits = std::env::var_os("WAIT_EACH").is_some();
     let status = Command::new(program)

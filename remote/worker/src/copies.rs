@@ -3,8 +3,8 @@
 
 use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
-use crate::host_memory;
 use crate::session::Scope;
+use crate::{host_copies, host_memory};
 use cuda_driver::{CuStream, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
@@ -154,6 +154,8 @@ pub fn to_host(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encode
             driver.cuMemcpyDtoHAsync_v2(to, copy.from, bytes, stream)?;
             if is_waited_for {
                 driver.cuStreamSynchronize(stream)?;
+            } else {
+                host_copies::note(scope, stream);
             }
         }
         return Ok(());

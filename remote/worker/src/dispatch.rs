@@ -5,7 +5,8 @@ use crate::call_error::CallResult;
 use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
-    code, contexts, copies, graphs, host_functions, host_memory, launches, links, memory_copies, memory_queries,
+    code, contexts, copies, graphs, host_copies, host_functions, host_memory, launches, links, memory_copies,
+    memory_queries,
 };
 use remote_calls::{
     CallId, Created, Decoder, Destroyed, Encoder, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text,
@@ -86,6 +87,7 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::begin_copy_memory => memory_copies::copy(scope, decoder, false),
         CallId::allocate_host => host_memory::allocate(scope, decoder, answer),
         CallId::free_host => host_memory::free(scope, decoder),
+        CallId::expose_host => host_memory::expose(decoder),
         CallId::pointer_attribute => memory_queries::pointer_attribute(scope, decoder, answer),
         CallId::set_access => memory_queries::set_access(scope, decoder),
         CallId::destroy_graph => graphs::destroy(scope, decoder),
@@ -128,6 +130,7 @@ const fn needs_no_context(call: CallId) -> bool {
             | CallId::cuMemGetAllocationGranularity
             | CallId::cuMemPoolCreate
             | CallId::free_host
+            | CallId::expose_host
     )
 }
 
@@ -138,6 +141,7 @@ fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> CallResult
         CallId::cuMemPoolCreate => memory_queries::check_pool(arguments),
         CallId::cuCtxDestroy_v2 | CallId::cuDevicePrimaryCtxReset_v2 | CallId::cuDevicePrimaryCtxRelease_v2 => {
             scope.session.copies.settle(&scope.session.driver);
+            scope.session.host_copies.settle(&scope.session.driver);
             Ok(())
         }
         _ => Ok(()),
@@ -169,6 +173,11 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
             {
                 scope.session.handles.remove_children(context);
                 scope.session.forget_thread_streams(context);
+            }
+        }
+        CallId::cuMemcpyAsync => {
+            if results.is_some() {
+                host_copies::note_unified(scope, arguments);
             }
         }
         // A capture that fails ends too.

@@ -5,6 +5,7 @@ use crate::call_error::{CallError, CallResult};
 use crate::contexts;
 use crate::session::Scope;
 use cuda_driver::INVALID_VALUE;
+use remote_calls::message::AllocateHost;
 use remote_calls::{Decoder, Encoder};
 use remote_ring::WINDOW_PAGE_BYTES;
 use std::ffi::c_void;
@@ -30,12 +31,10 @@ pub fn offset(scope: &Scope<'_>, at: u64) -> Option<u64> {
         .filter(|offset| *offset < window.bytes())
 }
 
-/// Reads a range of whole pages.
-fn read_range(decoder: &mut Decoder<'_>) -> CallResult<(u64, u64)> {
-    let (offset, bytes): (u64, u64) = (decoder.read()?, decoder.read()?);
-    decoder.finish()?;
+/// Checks that a range is whole pages.
+fn check_range(offset: u64, bytes: u64) -> CallResult {
     match bytes > 0 && offset % WINDOW_PAGE_BYTES == 0 && bytes % WINDOW_PAGE_BYTES == 0 {
-        true => Ok((offset, bytes)),
+        true => Ok(()),
         false => Err(CallError::Result(INVALID_VALUE)),
     }
 }
@@ -45,7 +44,8 @@ fn read_range(decoder: &mut Decoder<'_>) -> CallResult<(u64, u64)> {
 /// # Errors
 /// If the message is invalid, or the driver refuses.
 pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
-    let (offset, bytes) = read_range(decoder)?;
+    let AllocateHost { offset, bytes, .. } = AllocateHost::read(decoder)?;
+    check_range(offset, bytes)?;
     let at = pointer(scope, offset, bytes)?;
     let driver = &scope.session.driver;
     let mut device = 0;
@@ -65,7 +65,9 @@ pub fn allocate(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encod
 /// # Errors
 /// If the message is invalid.
 pub fn free(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
-    let (offset, bytes) = read_range(decoder)?;
+    let (offset, bytes): (u64, u64) = (decoder.read()?, decoder.read()?);
+    decoder.finish()?;
+    check_range(offset, bytes)?;
     let at = pointer(scope, offset, bytes)?;
     let registered = scope.session.take_registration(offset);
     let context = registered.ok_or(CallError::Result(INVALID_VALUE))?;
@@ -90,4 +92,15 @@ pub fn free(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
             Err(e.into())
         }
     }
+}
+
+/// Notes that kernels use a range of the window: the worker maps the same memory, and does nothing. A relay between the
+/// program and the worker keeps both sides of such memory equal.
+///
+/// # Errors
+/// If the message is invalid.
+pub fn expose(decoder: &mut Decoder<'_>) -> CallResult {
+    let _: u64 = decoder.read()?;
+    decoder.finish()?;
+    Ok(())
 }

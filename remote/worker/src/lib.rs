@@ -14,6 +14,7 @@ mod dispatch;
 mod forms;
 mod graphs;
 mod handles;
+mod host_copies;
 mod host_function_lane;
 mod host_functions;
 mod host_memory;
@@ -26,12 +27,17 @@ mod memory_queries;
 mod program_socket;
 mod report;
 mod serve;
+mod served_program;
 mod session;
 mod staging;
+mod worker_process;
 
+pub use host_copies::RELAY_VARIABLE;
 pub use program_socket::{LibraryLink, ProgramSocket, program_environment};
 pub use report::{CallCount, WorkerReport};
 pub use serve::{WorkerError, serve, serve_standard_input};
+pub use served_program::{ProgramResult, ProgramServer, ServedProgram};
+pub use worker_process::{LocalWorkers, WorkerProcess};
 
 /// Argument that makes a program a worker process, see [`serve_standard_input`].
 pub const SERVE_PROGRAM: &str = "serve-program";

@@ -3,8 +3,8 @@
 
 use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
-use crate::host_memory;
 use crate::session::Scope;
+use crate::{host_copies, host_memory};
 use cuda_driver::{
     Copy3d, CuArray, CuDevicePtr, CuStream, INVALID_VALUE, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
     NOT_SUPPORTED,
@@ -145,6 +145,7 @@ pub fn copy(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -
     let copy = MemoryCopy::read(decoder)?;
     decoder.finish()?;
     let stream = CuStream::from_object(find_object(scope, HandleKind::Stream, stream)?);
+    let is_to_host = matches!(copy.target.place, MemoryPlace::Window(_));
     let copy = to_driver(scope, &copy)?;
     let driver = &scope.session.driver;
     // SAFETY: host ranges are in the window, which stays mapped.
@@ -152,6 +153,8 @@ pub fn copy(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -
         driver.cuMemcpy3DAsync_v2(&raw const copy, stream)?;
         if is_waited_for {
             driver.cuStreamSynchronize(stream)?;
+        } else if is_to_host {
+            host_copies::note(scope, stream);
         }
     }
     Ok(())

@@ -1,24 +1,24 @@
-//! The socket that programs find their device at, and a worker process for each program that connects.
+//! The socket that programs find their device at, and what serves each program that connects.
 
-use crate::report::{REPORT_VARIABLE, WorkerReport};
-use crate::{SERVE_PROGRAM, lock};
+use crate::lock;
+use crate::report::WorkerReport;
+use crate::served_program::{ProgramServer, ServedProgram};
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time in which a worker ends after its program did. Then it is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// Interval between two checks whether a worker has ended.
-const TICK: Duration = Duration::from_millis(2);
+/// Maximum number of programs that are served at a time.
+const MAX_PROGRAMS: usize = 64;
+
 /// A library for programs: its file, and the name under which they look for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryLink {
@@ -28,45 +28,35 @@ pub struct LibraryLink {
     pub library: PathBuf,
 }
 
-/// Maximum number of worker processes at a time.
-const MAX_WORKERS: usize = 64;
-
-/// Returns the command that starts a worker process.
-type WorkerCommand = dyn Fn() -> Command + Send + Sync;
-
 struct Shared {
-    command: Box<WorkerCommand>,
     folder: PathBuf,
-    workers: Mutex<Vec<(Child, PathBuf)>>,
-    /// Reports of workers that were taken from the list.
+    programs: Mutex<Vec<Box<dyn ServedProgram>>>,
+    /// Reports of programs that were taken from the list.
     reports: Mutex<Vec<WorkerReport>>,
-    /// Number of workers so far, for names of their files.
-    started: AtomicU64,
     failures: Mutex<Vec<String>>,
     is_closed: AtomicBool,
 }
 
-/// A socket with a worker process for each program that connects. On drop, the workers are killed and the folder is
-/// removed.
+/// A socket that programs find their device at. On drop, what serves them is killed and the folder is removed.
 pub struct ProgramSocket {
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 impl ProgramSocket {
-    /// Opens the socket in a new folder of this user, with links to the libraries. `command` starts this program; the
-    /// socket adds the argument that makes it a worker.
+    /// Opens the socket in a new folder of this user, with links to the libraries. `server` makes what serves the programs;
+    /// it gets the folder for its own files.
     ///
     /// # Errors
-    /// If the folder or the socket cannot be made.
-    pub fn open(links: &[LibraryLink], command: impl Fn() -> Command + Send + Sync + 'static) -> std::io::Result<Self> {
-        let folder = create_folder()?;
+    /// If the folder or the socket cannot be made, or the error of `server`.
+    pub fn open<S: ProgramServer + 'static>(
+        links: &[LibraryLink],
+        server: impl FnOnce(&Path) -> std::io::Result<S>,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            command: Box::new(command),
-            folder,
-            workers: Mutex::default(),
+            folder: create_folder()?,
+            programs: Mutex::default(),
             reports: Mutex::default(),
-            started: AtomicU64::new(0),
             failures: Mutex::default(),
             is_closed: AtomicBool::new(false),
         });
@@ -76,10 +66,11 @@ impl ProgramSocket {
         for link in links {
             symlink(&link.library, socket.library_folder().join(link.name))?;
         }
+        let server = server(&socket.shared.folder)?;
         let listener = UnixListener::bind(socket.path())?;
         let shared = Arc::clone(&socket.shared);
         let thread = std::thread::Builder::new().name("kinescope-programs".into());
-        socket.acceptor = Some(thread.spawn(move || shared.accept(&listener))?);
+        socket.acceptor = Some(thread.spawn(move || shared.accept(&listener, &server))?);
         Ok(socket)
     }
 
@@ -95,32 +86,19 @@ impl ProgramSocket {
         self.shared.folder.join("lib")
     }
 
-    /// Waits until the workers have ended, for programs that have. Returns their reports, and what failed.
+    /// Waits until the programs are served to their ends, for programs that have ended. Returns their reports, and what
+    /// failed.
     #[must_use]
     pub fn finish(mut self) -> (Vec<WorkerReport>, Vec<String>) {
         self.close();
-        let workers = std::mem::take(&mut *lock(&self.shared.workers));
+        let programs = std::mem::take(&mut *lock(&self.shared.programs));
         let mut failures = std::mem::take(&mut *lock(&self.shared.failures));
         let mut reports = std::mem::take(&mut *lock(&self.shared.reports));
         let limit = Instant::now() + END_LIMIT;
-        for (mut worker, report) in workers {
-            match wait_until(&mut worker, limit) {
-                Some(status) if status.success() => {}
-                Some(status) => failures.push(format!("a worker process ended: {status}")),
-                None => {
-                    // It may end by itself meanwhile; then this does nothing.
-                    let _ = worker.kill();
-                    let _ = worker.wait();
-                    failures.push(format!(
-                        "a worker process was killed: it did not end within {} s of its program",
-                        END_LIMIT.as_secs()
-                    ));
-                }
-            }
-            // A worker that was killed has written none.
-            if let Some(report) = WorkerReport::read(&report) {
-                reports.push(report);
-            }
+        for program in programs {
+            let result = program.finish(limit);
+            failures.extend(result.failure);
+            reports.extend(result.report);
         }
         (reports, failures)
     }
@@ -139,11 +117,7 @@ impl ProgramSocket {
 impl Drop for ProgramSocket {
     fn drop(&mut self) {
         self.close();
-        for (mut worker, _) in std::mem::take(&mut *lock(&self.shared.workers)) {
-            // It may have ended by itself; then both calls do nothing.
-            let _ = worker.kill();
-            let _ = worker.wait();
-        }
+        lock(&self.shared.programs).clear();
         // What cannot be removed stays in the temporary folder of the system.
         let _ = std::fs::remove_dir_all(&self.shared.folder);
     }
@@ -164,54 +138,33 @@ fn create_folder() -> std::io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-fn wait_until(worker: &mut Child, limit: Instant) -> Option<std::process::ExitStatus> {
-    loop {
-        match worker.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < limit => std::thread::sleep(TICK),
-            _ => return None,
-        }
-    }
-}
-
 impl Shared {
-    fn accept(&self, listener: &UnixListener) {
+    fn accept(&self, listener: &UnixListener, server: &dyn ProgramServer) {
         for connection in listener.incoming() {
             if self.is_closed.load(Ordering::Relaxed) {
                 return;
             }
-            let started = connection.and_then(|connection| self.start(connection));
+            let started = connection.and_then(|connection| self.start(connection, server));
             if let Err(e) = started {
-                lock(&self.failures).push(format!("no worker process for a program: {e}"));
+                lock(&self.failures).push(format!("a program has no device: {e}"));
             }
         }
     }
 
-    fn start(&self, connection: UnixStream) -> std::io::Result<()> {
-        let mut workers = lock(&self.workers);
-        if workers.len() >= MAX_WORKERS {
-            workers.retain_mut(|(worker, report)| {
-                let is_running = matches!(worker.try_wait(), Ok(None));
-                if !is_running && let Some(report) = WorkerReport::read(report) {
-                    lock(&self.reports).push(report);
+    fn start(&self, connection: UnixStream, server: &dyn ProgramServer) -> std::io::Result<()> {
+        let mut programs = lock(&self.programs);
+        if programs.len() >= MAX_PROGRAMS {
+            for mut program in std::mem::take(&mut *programs) {
+                match program.is_running() {
+                    true => programs.push(program),
+                    false => lock(&self.reports).extend(program.finish(Instant::now()).report),
                 }
-                is_running
-            });
+            }
         }
-        if workers.len() >= MAX_WORKERS {
-            return Err(std::io::Error::other(format!("{MAX_WORKERS} are running")));
+        if programs.len() >= MAX_PROGRAMS {
+            return Err(std::io::Error::other(format!("{MAX_PROGRAMS} are running")));
         }
-        let report = self
-            .folder
-            .join(format!("report-{}", self.started.fetch_add(1, Ordering::Relaxed)));
-        let mut command = (self.command)();
-        command
-            .arg(SERVE_PROGRAM)
-            .stdin(Stdio::from(OwnedFd::from(connection)))
-            .env(REPORT_VARIABLE, &report);
-        // A terminal interrupt is for the program. Its end ends the worker.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        workers.push((command.spawn()?, report));
+        programs.push(server.serve(connection)?);
         Ok(())
     }
 }

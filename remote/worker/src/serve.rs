@@ -2,17 +2,20 @@
 
 use crate::call_error::CallError;
 use crate::dispatch::play;
+use crate::host_copies::RELAY_VARIABLE;
 use crate::host_function_lane::HostFunctionLane;
 use crate::lock;
 use crate::report::WorkerReport;
 use crate::session::{Scope, Session};
 use cuda_driver::{CuResult, Driver, LoadError, OUT_OF_MEMORY};
+use remote_calls::message::{CompletedCopies, MAX_COMPLETED};
 use remote_calls::{
     ANSWER_HEADER_BYTES, AnswerHeader, Decoder, Encoder, MessageError, Policy, REQUEST_HEADER_BYTES, RequestFlags,
     RequestHeader,
 };
 use remote_ring::{
-    HostWindow, MessageReader, MessageWriter, Peer, Region, RingError, SocketPeer, Wait, receive_region,
+    HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Peer, Region, RingError, SocketPeer, Wait,
+    receive_region,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,8 +23,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Maximum number of threads of a worker: one for each thread of the program that waits, and one for the rest.
 const MAX_THREADS: usize = 256;
-/// What a client says first.
-const GREETING: &[u8] = b"kinescope cuda 1";
 
 /// Reasons why a session ended before its program did.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +31,7 @@ pub enum WorkerError {
     #[error("{0}")]
     Ring(#[from] RingError),
     /// The client is no program with this version of the library.
-    #[error("the client greets with '{}' (expected '{}'): its libcuda.so.1 is of another version", text(.0), text(GREETING))]
+    #[error("the client greets with '{}' (expected '{}'): its libcuda.so.1 is of another version", text(.0), text(PROGRAM_GREETING))]
     Greeting(Vec<u8>),
     /// A message is invalid.
     #[error("request {sequence}: {why}")]
@@ -70,19 +71,20 @@ struct Server {
     ended: Condvar,
 }
 
-/// Serves the program at the other end of a socket until it ends.
+/// Serves the program at the other end of a socket until it ends. `is_relayed` says that a relay stands between them,
+/// which needs to know when copies to the window are complete.
 ///
 /// # Errors
 /// If the shared memory fails, or the program sends what no library of this version sends.
-pub fn serve(socket: OwnedFd, driver: Driver) -> Result<WorkerReport, WorkerError> {
+pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<WorkerReport, WorkerError> {
     let (greeting, file) = receive_region(&socket)?;
-    if greeting != GREETING {
+    if greeting != PROGRAM_GREETING {
         return Err(WorkerError::Greeting(greeting));
     }
     let region = Arc::new(Region::open(file)?);
     let window = HostWindow::receive(&socket)?;
     let (greeting, file) = receive_region(&socket)?;
-    if greeting != GREETING {
+    if greeting != PROGRAM_GREETING {
         return Err(WorkerError::Greeting(greeting));
     }
     let host_functions = Arc::new(Region::open(file)?);
@@ -101,6 +103,9 @@ pub fn serve(socket: OwnedFd, driver: Driver) -> Result<WorkerReport, WorkerErro
         end: Mutex::new(None),
         ended: Condvar::new(),
     });
+    if is_relayed {
+        server.session.host_copies.serve_relay();
+    }
     let first = Arc::clone(&server);
     let thread = std::thread::Builder::new().name("kinescope-calls".into());
     thread.spawn(move || Server::run(&first)).map_err(WorkerError::Thread)?;
@@ -129,7 +134,8 @@ pub fn serve_standard_input() -> Result<(), WorkerError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(WorkerError::Thread)?;
-    let report = serve(socket, Driver::load()?)?;
+    let is_relayed = std::env::var_os(RELAY_VARIABLE).is_some_and(|value| value == "yes");
+    let report = serve(socket, Driver::load()?, is_relayed)?;
     report.write_to_environment().map_err(WorkerError::Report)
 }
 
@@ -207,6 +213,7 @@ impl Server {
             session: &self.session,
             thread: header.thread,
             context: header.context,
+            sequence: header.sequence,
         };
         let mut answer = Encoder::with_buffer(buffer);
         let played = play(header.call, &scope, &mut Decoder::new(arguments), &mut answer);
@@ -243,14 +250,32 @@ impl Server {
     fn answer(&self, sequence: u64, result: CuResult, results: &[u8]) -> Result<(), RingError> {
         let mut head = Encoder::default();
         let deferred = self.session.take_deferred();
+        let released = self.session.copies.released(&self.session.driver);
         AnswerHeader {
             sequence,
             result,
             deferred,
-            released: self.session.copies.released(&self.session.driver),
+            released,
         }
         .write(&mut head);
-        let sent = lock(&self.answers).write(&[head.as_bytes(), results], &*self.peer);
+        // The program can learn from this answer that copies are complete: a relay knows it before.
+        let completed = self.session.host_copies.take_completed(&self.session.driver);
+        let mut answers = lock(&self.answers);
+        for requests in completed.chunks(MAX_COMPLETED as usize) {
+            let mut notice = Encoder::default();
+            AnswerHeader {
+                released,
+                ..AnswerHeader::default()
+            }
+            .write(&mut notice);
+            CompletedCopies {
+                requests: requests.to_vec(),
+            }
+            .write(&mut notice);
+            answers.write(&[notice.as_bytes()], &*self.peer)?;
+        }
+        let sent = answers.write(&[head.as_bytes(), results], &*self.peer);
+        drop(answers);
         if sent.is_err() && deferred != 0 {
             self.session.defer(deferred);
         }

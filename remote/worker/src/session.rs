@@ -3,6 +3,7 @@
 use crate::call_error::{CallError, CallResult};
 use crate::copy_tickets::CopyTickets;
 use crate::handles::Handles;
+use crate::host_copies::HostCopies;
 use crate::host_function_lane::HostFunctionLane;
 use crate::link_table::Links;
 use crate::lock;
@@ -27,6 +28,8 @@ pub struct Session {
     pub handles: Handles,
     /// Copies from the staging area.
     pub copies: CopyTickets,
+    /// Copies to the window that a relay waits for.
+    pub host_copies: HostCopies,
     /// The staging area, known to the driver.
     pub staging: Staging,
     /// Host memory that the program maps too.
@@ -61,6 +64,8 @@ pub struct Scope<'s> {
     pub thread: u32,
     /// Its current context.
     pub context: HandleNumber,
+    /// Sequence number of the request.
+    pub sequence: u64,
 }
 
 impl Session {
@@ -74,6 +79,7 @@ impl Session {
             handles: Handles::default(),
             links: Links::default(),
             copies: CopyTickets::default(),
+            host_copies: HostCopies::default(),
             thread_streams: Mutex::default(),
             primary_contexts: Mutex::default(),
             images: Mutex::default(),

@@ -8,7 +8,7 @@ use crate::cli::outputs::CommandFiles;
 use crate::cli::recording_folder::RecordingFolder;
 use crate::cli::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
-use remote_worker::{LibraryLink, ProgramSocket, WorkerReport, program_environment};
+use remote_worker::{LibraryLink, LocalWorkers, ProgramSocket, WorkerReport, program_environment};
 use replay_cuda::current_program;
 use replay_engine::client::targets::{TargetName, parse};
 use serde::Serialize;
@@ -163,7 +163,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         command
     };
     let socket =
-        ProgramSocket::open(&links, worker).map_err(|e| Failure::file(Path::new("the socket for the program"), e))?;
+        ProgramSocket::open(&links, |folder| Ok(LocalWorkers::new(worker, folder.to_owned()))).map_err(|e| Failure::file(Path::new("the socket for the program"), e))?;
     let folder = socket.library_folder();
     let mut child = Command::new(program)
         .args(rest)

@@ -140,3 +140,31 @@ impl<'m> CopyToHost<'m> {
         })
     }
 }
+
+/// Maximum number of requests in a [`CompletedCopies`].
+pub const MAX_COMPLETED: u32 = 1024;
+
+/// Asynchronous copies to the window that are complete. A worker of a relayed program sends it before the answer from
+/// which the program can know it, in an answer with the sequence number 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompletedCopies {
+    /// Sequence numbers of the requests.
+    pub requests: Vec<u64>,
+}
+
+impl CompletedCopies {
+    /// Appends the list to an answer.
+    pub fn write(&self, encoder: &mut Encoder) {
+        encoder.write_list(&self.requests);
+    }
+
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// If the answer is not one, or exceeds [`MAX_COMPLETED`].
+    pub fn read(decoder: &mut Decoder<'_>) -> Result<Self, MessageError> {
+        let requests = decoder.read_list("the list of completed copies", MAX_COMPLETED)?;
+        decoder.finish()?;
+        Ok(Self { requests })
+    }
+}

@@ -1,0 +1,132 @@
+//! Lanes: connections beside the main one, each with a thread that reads bytes of shared memory and sends them.
+
+use crate::error::RelayError;
+use crate::known_contents::KnownContents;
+use crate::link::FrameSender;
+use crate::lock;
+use crate::record::{Content, MAX_LANES, Record};
+use crate::request_ranges::SharedRange;
+use crate::shared_memory::SharedMemory;
+use remote_calls::Encoder;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// Size of the parts that a range is sent in, bytes.
+pub const PART_BYTES: u64 = 512 << 10;
+
+/// A lane, as the thread sees it that distributes work.
+#[derive(Debug)]
+struct Lane {
+    jobs: Sender<SharedRange>,
+    /// Number of its jobs so far.
+    issued: u64,
+}
+
+/// The lanes of a connection.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    lanes: Mutex<Vec<Lane>>,
+}
+
+/// What a lane's thread needs.
+pub struct LaneSource {
+    /// Memory that it reads.
+    pub memory: Arc<SharedMemory>,
+    /// Contents that the other end has.
+    pub contents: Arc<KnownContents>,
+}
+
+impl LaneSource {
+    /// Reads a range and appends its record to a frame.
+    ///
+    /// # Errors
+    /// If the range cannot be read.
+    pub fn write_record(
+        &self,
+        range: SharedRange,
+        buffer: &mut Vec<u8>,
+        frame: &mut Encoder,
+    ) -> Result<(), RelayError> {
+        let SharedRange { area, offset, bytes } = range;
+        let size = usize::try_from(bytes).map_err(|_| RelayError::Unexpected("a range of this size"))?;
+        buffer.resize(size, 0);
+        self.memory.read(area, offset, buffer)?;
+        let content: Content<'_> = self.contents.content(buffer);
+        Record::Data { area, offset, content }.write(frame);
+        Ok(())
+    }
+}
+
+impl Lanes {
+    /// Adds a lane. A thread sends what it is given. `on_failure` is called if that fails.
+    ///
+    /// # Errors
+    /// If there are too many lanes, or no thread can be started.
+    pub fn add(
+        &self,
+        source: LaneSource,
+        sender: Arc<dyn FrameSender>,
+        on_failure: impl FnOnce(RelayError) + Send + 'static,
+    ) -> Result<(), RelayError> {
+        let mut lanes = lock(&self.lanes);
+        if lanes.len() >= MAX_LANES as usize {
+            return Err(RelayError::Lane(MAX_LANES + 1));
+        }
+        let (jobs, work) = channel();
+        let thread = std::thread::Builder::new().name("kinescope-lane".into());
+        thread.spawn(move || {
+            if let Err(e) = send_all(&source, &*sender, &work) {
+                on_failure(e);
+            }
+            sender.close();
+        })?;
+        lanes.push(Lane { jobs, issued: 0 });
+        Ok(())
+    }
+
+    /// Gives a range to the lanes, in parts. Returns `false` if there are no lanes.
+    pub fn send(&self, range: SharedRange) -> bool {
+        let mut lanes = lock(&self.lanes);
+        if lanes.is_empty() {
+            return false;
+        }
+        let mut done = 0;
+        while done < range.bytes {
+            let bytes = (range.bytes - done).min(PART_BYTES);
+            let part = SharedRange {
+                offset: range.offset + done,
+                bytes,
+                ..range
+            };
+            // The lane with the fewest jobs so far: all have parts of about the same size.
+            if let Some(lane) = lanes.iter_mut().min_by_key(|lane| lane.issued) {
+                lane.issued += 1;
+                // A thread that ended reported why.
+                let _ = lane.jobs.send(part);
+            }
+            done += bytes;
+        }
+        true
+    }
+
+    /// Returns the numbers of parts that were given to each lane.
+    pub fn issued(&self) -> Vec<u64> {
+        lock(&self.lanes).iter().map(|lane| lane.issued).collect()
+    }
+
+    /// Ends the threads after their work.
+    pub fn end(&self) {
+        lock(&self.lanes).clear();
+    }
+}
+
+fn send_all(source: &LaneSource, sender: &dyn FrameSender, work: &Receiver<SharedRange>) -> Result<(), RelayError> {
+    let mut buffer = Vec::new();
+    let mut frame = Encoder::default();
+    for range in work {
+        frame = Encoder::with_buffer(frame.into_buffer());
+        source.write_record(range, &mut buffer, &mut frame)?;
+        sender.send(frame.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! What a request means for the memory of the program: the ranges that it reads and writes.
+
+use crate::host_memory::HostMemory;
+use crate::record::Area;
+use remote_calls::message::{
+    AddNode, AllocateHost, CaptureToGraph, CopyToDevice, CopyToHost, HostPart, Launch, MemoryCopy, MemoryPlace,
+    MemorySide, NodeWork, SetNode,
+};
+use remote_calls::{CallId, Decoder, HandleNumber, MessageError, RequestHeader};
+
+/// Maximum number of ranges of one request. A copy of a box has one for each row.
+const MAX_RANGES: u64 = 1 << 20;
+
+/// A range of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedRange {
+    /// The area.
+    pub area: Area,
+    /// Offset in the area, bytes.
+    pub offset: u64,
+    /// Size, bytes.
+    pub bytes: u64,
+}
+
+impl SharedRange {
+    const fn window(offset: u64, bytes: u64) -> Self {
+        Self {
+            area: Area::Window,
+            offset,
+            bytes,
+        }
+    }
+}
+
+/// What a request means for the memory of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestRanges {
+    /// Ranges that the worker reads.
+    pub reads: Vec<SharedRange>,
+    /// Ranges that the worker writes.
+    pub writes: Vec<SharedRange>,
+    /// The writes are complete later than the request, as the worker reports.
+    pub is_asynchronous: bool,
+    /// Allocations that kernels use from now on, by their offsets in the window.
+    pub exposes: Vec<u64>,
+    /// The device can read exposed memory.
+    pub reads_exposed: bool,
+    /// A range of the window comes into use.
+    pub allocates: Option<(u64, u64)>,
+    /// A range of the window is not used after the answer.
+    pub frees: Option<(u64, u64)>,
+}
+
+/// Adds a range, as a part of the last one if it continues that.
+fn add(ranges: &mut Vec<SharedRange>, range: SharedRange) {
+    if range.bytes == 0 {
+        return;
+    }
+    if let Some(last) = ranges.last_mut()
+        && last.area == range.area
+        && last.offset.checked_add(last.bytes) == Some(range.offset)
+    {
+        last.bytes = last.bytes.saturating_add(range.bytes);
+        return;
+    }
+    ranges.push(range);
+}
+
+/// Adds the rows of a side of a copy that is in the window.
+fn add_side(ranges: &mut Vec<SharedRange>, side: &MemorySide, copy: &MemoryCopy) -> Result<(), MessageError> {
+    let MemoryPlace::Window(first) = side.place else {
+        return Ok(());
+    };
+    let too_long = |count: u64| MessageError::TooLong {
+        what: "the copy's list of rows",
+        count,
+        limit: MAX_RANGES,
+        at: 0,
+    };
+    let rows = copy.height.checked_mul(copy.depth).filter(|rows| *rows <= MAX_RANGES);
+    if rows.is_none() || side.reach(copy).is_none_or(|reach| first.checked_add(reach).is_none()) {
+        return Err(too_long(copy.height.saturating_mul(copy.depth)));
+    }
+    for layer in 0..copy.depth {
+        for line in 0..copy.height {
+            // The last row of the last layer is within the reach, so that no earlier one overflows.
+            let row = (side.z + layer) * side.layer_rows + side.y + line;
+            add(
+                ranges,
+                SharedRange::window(first + row * side.pitch + side.x, copy.width),
+            );
+        }
+    }
+    Ok(())
+}
+
+impl RequestRanges {
+    /// Returns what a request means, and notes it in `memory`.
+    ///
+    /// # Errors
+    /// If the message is invalid.
+    pub fn of(memory: &mut HostMemory, header: &RequestHeader, arguments: &[u8]) -> Result<Self, MessageError> {
+        let mut decoder = Decoder::new(arguments);
+        let mut ranges = Self::default();
+        ranges.read(memory, header, &mut decoder)?;
+        if memory.is_capturing() {
+            // A graph repeats the copy whenever it runs.
+            for range in ranges.reads.iter().chain(&ranges.writes) {
+                if range.area == Area::Window {
+                    ranges.exposes.extend(memory.allocation_of(range.offset));
+                }
+            }
+            if ranges.is_asynchronous {
+                ranges.writes.clear();
+            }
+        }
+        for range in ranges.reads.iter().chain(&ranges.writes) {
+            if range.area == Area::Window {
+                memory.note_transfer(range.offset);
+            }
+        }
+        ranges.exposes.retain(|offset| memory.expose(*offset));
+        Ok(ranges)
+    }
+
+    fn read(
+        &mut self,
+        memory: &mut HostMemory,
+        header: &RequestHeader,
+        decoder: &mut Decoder<'_>,
+    ) -> Result<(), MessageError> {
+        match header.call {
+            CallId::copy_to_device | CallId::finish_copy_to_device => {
+                let copy = CopyToDevice::read(decoder)?;
+                self.reads.extend(host_range(copy.source, copy.bytes));
+            }
+            CallId::copy_to_host | CallId::begin_copy_to_host => {
+                let copy = CopyToHost::read(decoder)?;
+                self.writes.extend(host_range(copy.target, copy.bytes));
+                self.is_asynchronous = header.call == CallId::begin_copy_to_host;
+            }
+            CallId::copy_memory | CallId::begin_copy_memory => {
+                let _stream: HandleNumber = decoder.read()?;
+                let copy = MemoryCopy::read(decoder)?;
+                add_side(&mut self.reads, &copy.source, &copy)?;
+                add_side(&mut self.writes, &copy.target, &copy)?;
+                self.is_asynchronous = header.call == CallId::begin_copy_memory;
+                self.reads_exposed = true;
+            }
+            CallId::cuMemcpyAsync => {
+                let (to, from, bytes): (u64, u64, u64) = (decoder.read()?, decoder.read()?, decoder.read()?);
+                let range = |at| {
+                    memory
+                        .offset_of(at, bytes)
+                        .map(|offset| SharedRange::window(offset, bytes))
+                };
+                self.reads.extend(range(from));
+                self.writes.extend(range(to));
+                self.is_asynchronous = true;
+                self.reads_exposed = true;
+            }
+            CallId::cuMemcpyDtoD_v2 | CallId::cuMemcpyDtoDAsync_v2 => {
+                let (to, from): (u64, u64) = (decoder.read()?, decoder.read()?);
+                self.exposes.extend(memory.allocation_at(to));
+                self.exposes.extend(memory.allocation_at(from));
+                self.reads_exposed = true;
+            }
+            CallId::cuMemsetD8_v2
+            | CallId::cuMemsetD16_v2
+            | CallId::cuMemsetD32_v2
+            | CallId::cuMemsetD2D8_v2
+            | CallId::cuMemsetD2D16_v2
+            | CallId::cuMemsetD2D32_v2
+            | CallId::cuMemsetD8Async
+            | CallId::cuMemsetD16Async
+            | CallId::cuMemsetD32Async
+            | CallId::cuMemsetD2D8Async
+            | CallId::cuMemsetD2D16Async
+            | CallId::cuMemsetD2D32Async => {
+                self.exposes.extend(memory.allocation_at(decoder.read()?));
+                // The fill is ordered after writes of the program.
+                self.reads_exposed = true;
+            }
+            CallId::launch if !memory.is_empty() => {
+                let launch = Launch::read(decoder)?;
+                self.expose_arguments(memory, launch.arguments);
+                self.reads_exposed = true;
+            }
+            CallId::add_graph_node if !memory.is_empty() => {
+                let work = AddNode::read(decoder)?.work;
+                self.expose_node(memory, &work)?;
+            }
+            CallId::set_graph_node if !memory.is_empty() => {
+                let work = SetNode::read(decoder)?.work;
+                self.expose_node(memory, &work)?;
+            }
+            CallId::cuGraphLaunch => self.reads_exposed = true,
+            CallId::begin_capture => memory.begin_capture(header.thread, decoder.read()?),
+            CallId::capture_to_graph => {
+                memory.begin_capture(header.thread, CaptureToGraph::read(decoder)?.stream);
+            }
+            CallId::cuStreamEndCapture => memory.end_capture(header.thread, decoder.read()?),
+            CallId::allocate_host => {
+                let request = AllocateHost::read(decoder)?;
+                memory.allocate(request.offset, request.bytes)?;
+                self.allocates = Some((request.offset, request.bytes));
+                if request.is_exposed {
+                    self.exposes.push(request.offset);
+                }
+            }
+            CallId::expose_host => self.exposes.extend(memory.allocation_of(decoder.read()?)),
+            CallId::free_host => {
+                let (offset, bytes): (u64, u64) = (decoder.read()?, decoder.read()?);
+                if memory.free(offset) == Some(bytes) {
+                    self.frees = Some((offset, bytes));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Exposes the memory that arguments of a kernel can point to. The driver aligns pointers to 8 bytes.
+    fn expose_arguments(&mut self, memory: &HostMemory, arguments: &[u8]) {
+        let (words, _) = arguments.as_chunks::<8>();
+        for word in words {
+            self.exposes.extend(memory.allocation_at(u64::from_le_bytes(*word)));
+        }
+    }
+
+    fn expose_node(&mut self, memory: &HostMemory, work: &NodeWork<'_>) -> Result<(), MessageError> {
+        match work {
+            NodeWork::Kernel(launch) => self.expose_arguments(memory, launch.arguments),
+            NodeWork::Copy(copy) => {
+                for side in [&copy.source, &copy.target] {
+                    match side.place {
+                        MemoryPlace::Window(offset) => self.exposes.extend(memory.allocation_of(offset)),
+                        MemoryPlace::Device(at) => self.exposes.extend(memory.allocation_at(at)),
+                        MemoryPlace::Array(_) => {}
+                    }
+                }
+            }
+            NodeWork::Fill(fill) => self.exposes.extend(memory.allocation_at(fill.to)),
+            NodeWork::Host(_) | NodeWork::Child(_) | NodeWork::Empty => {}
+        }
+        Ok(())
+    }
+}
+
+fn host_range(part: HostPart<'_>, bytes: u64) -> Option<SharedRange> {
+    let (area, offset) = match part {
+        HostPart::Inline(_) => return None,
+        HostPart::Staging { offset, .. } => (Area::Staging, offset),
+        HostPart::Window(offset) => (Area::Window, offset),
+    };
+    (bytes > 0).then_some(SharedRange { area, offset, bytes })
+}
