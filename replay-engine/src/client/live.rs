@@ -46,6 +46,8 @@ pub struct LiveOutcome {
 #[derive(Debug)]
 struct Link {
     connection: Mutex<Connection>,
+    /// Whether frames have a handler.
+    has_started: AtomicBool,
     /// Whether the client has sent the end of the program: then messages go to [`LiveConnection::finish`].
     is_finishing: Arc<AtomicBool>,
     /// Why the connection ended before that.
@@ -151,6 +153,7 @@ impl Link {
     fn new(connection: Connection) -> Self {
         Self {
             connection: Mutex::new(connection),
+            has_started: AtomicBool::new(false),
             is_finishing: Arc::default(),
             lost: Arc::default(),
         }
@@ -172,6 +175,9 @@ impl Link {
         on_end: impl FnOnce(Option<String>) + Send + 'static,
     ) {
         let mut connection = self.connection();
+        if self.has_started.swap(true, Ordering::SeqCst) {
+            return;
+        }
         let (to_finish, arrived) = sync_channel(WAITING_FRAMES);
         let watcher = Watcher {
             arrived: std::mem::replace(&mut connection.arrived, arrived),
@@ -290,6 +296,10 @@ impl LiveConnection {
                 return Err(ClientError::ProgramFailed(why.clone()));
             }
             self.link.is_finishing.store(true, Ordering::SeqCst);
+        }
+        if !self.link.has_started.load(Ordering::SeqCst) {
+            // Nobody wants the frames, and the last message is behind them.
+            connection.calls.set_handler(Box::new(|_| Ok(())));
         }
         connection.send(Stage::RunProgram, Topic::Live, &LiveCommand::Finish)?;
         match connection.message(Stage::RunProgram, Topic::Live)? {
