@@ -3,6 +3,7 @@
 mod error;
 pub mod fitting;
 mod lease;
+mod live;
 mod pair;
 mod session;
 pub mod targets;
@@ -10,6 +11,7 @@ mod wasm;
 
 pub use error::{ClientError, Stage};
 pub use lease::{Lease, Phase, PushStats};
+pub use live::{LiveConnection, LiveLane, LiveOutcome};
 pub use pair::{PairedAgent, pair, pair_with_key};
 pub use session::{Client, Endpoint};
 pub use wasm::WasmInputRef;

@@ -6,6 +6,7 @@ pub mod client;
 pub mod compile;
 pub mod device;
 mod families;
+pub mod live;
 pub mod memory_trace;
 pub mod plan;
 pub mod question;

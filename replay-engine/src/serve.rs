@@ -3,6 +3,8 @@
 mod accept;
 mod cache;
 mod keeper;
+mod live;
+mod live_service;
 mod pairing;
 mod push;
 mod runner;
@@ -22,12 +24,14 @@ pub(crate) use push::MAX_BODY;
 pub use shared::{MAX_REPEATS, Options};
 
 use crate::device::{DeviceInfo, ReplayDeviceError};
+use crate::live::LiveRunner;
 use crate::plan::{PageImages, PageSource};
 use crate::target::Factory;
 use crate::wasm::WasmRunner;
 use crate::wire::message::DeviceState;
 use crate::wire::{KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, Stream};
 use cache::{Cache, PartKind};
+use live_service::LiveService;
 use pairing::Pairing;
 use sessions::Sessions;
 use shared::Shared;
@@ -166,6 +170,7 @@ impl Server {
             stranger_log: UnknownClientLog::default(),
             stopping: AtomicBool::new(false),
             wasm: OnceLock::new(),
+            live: OnceLock::new(),
             _serving: serving,
         });
         if let Some(store) = &shared.keys {
@@ -180,10 +185,18 @@ impl Server {
         let _ = self.shared.wasm.set(WasmService::new(runner));
     }
 
-    /// Returns whether a client holds a device, or runs a WebAssembly program.
+    /// Lets clients run live programs on the devices that `runner` serves. Only the first call has an effect.
+    pub fn serve_live(&self, runner: Arc<dyn LiveRunner>) {
+        // A second runner is refused: the first one may be at work.
+        let _ = self.shared.live.set(Arc::new(LiveService::new(runner)));
+    }
+
+    /// Returns whether a client holds a device, or runs a live or a WebAssembly program.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.states().iter().any(|d| d.holder.is_some()) || self.shared.wasm.get().is_some_and(WasmService::is_busy)
+        self.shared.slots.iter().any(|slot| slot.is_held())
+            || self.shared.wasm.get().is_some_and(WasmService::is_busy)
+            || self.shared.live.get().is_some_and(|live| live.is_busy())
     }
 
     /// Returns the server's public key.

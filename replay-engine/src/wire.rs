@@ -5,6 +5,7 @@ mod channel;
 pub mod delta;
 mod frame;
 mod keys;
+pub mod live_message;
 pub mod message;
 pub mod pairing_code;
 mod preamble;
@@ -14,11 +15,11 @@ mod stream;
 pub mod wasm_message;
 
 pub use channel::{Channel, HANDSHAKE_LIMIT, HEARTBEAT, Receiver, SILENCE, Sender, WRITE_LIMIT, WireError};
-pub use frame::{BULK, Frame, FrameError, HEAD, Limits, PIECE, Pieces, Topic, first_piece};
+pub use frame::{BULK, Frame, FrameError, HEAD, Limits, MAX_CALLS_BYTES, PIECE, Pieces, Topic, first_piece};
 pub use keys::{KeyError, KeyPair, NOISE_PATTERN, NamedKey, NamedKeyError, PublicKey};
 pub use message::HOW_TO_PAIR;
 pub use preamble::{HIGHEST, LOWEST, MAGIC, PREAMBLE_BYTES, Preamble, PreambleError, PreambleWord, describe_mismatch};
-pub use pump::{ReaderMessage, WAITING_FRAMES, start_heartbeat, start_reader};
+pub use pump::{CallsHandler, CallsRoute, ReaderMessage, WAITING_FRAMES, start_heartbeat, start_reader};
 pub use store::{KEY_FILE, KeyStore, KeyStoreError, Peer, RemovedPeer, ServeLock, Stamp, is_valid_name};
 pub use stream::Stream;
 

@@ -27,8 +27,12 @@ pub enum Stage {
     Download,
     /// Sending a WebAssembly program and its inputs.
     SendProgram,
-    /// Running a WebAssembly program.
+    /// Running a WebAssembly program or a live program.
     RunProgram,
+    /// Starting the worker of a live program.
+    StartWorker,
+    /// Fetching the recordings of a live program.
+    FetchRecordings,
 }
 
 impl Stage {
@@ -47,6 +51,8 @@ impl Stage {
             Self::Download => "fetching the outcome",
             Self::SendProgram => "sending the program and its inputs",
             Self::RunProgram => "the program was running",
+            Self::StartWorker => "starting the program's worker",
+            Self::FetchRecordings => "fetching the recordings of the program",
         }
     }
 
@@ -58,7 +64,9 @@ impl Stage {
                 "check that kinescope-agent still runs and, in its log, that unknown clients do not use up its \
                  connections; then try again"
             }
-            Self::SendProgram | Self::RunProgram => "check that kinescope-agent still runs, then run the program again",
+            Self::SendProgram | Self::RunProgram | Self::StartWorker | Self::FetchRecordings => {
+                "check that kinescope-agent still runs, then run the program again"
+            }
             _ => "check that kinescope-agent still runs, then replay again (the results of this run are lost)",
         }
     }
@@ -264,6 +272,17 @@ pub enum ClientError {
     /// A run of a WebAssembly program on the agent failed as a whole.
     #[error("the run on the agent failed: {0}")]
     ProgramFailed(String),
+    /// The agent could not start a worker for a live program.
+    #[error("the agent could not start the program's worker: {0}; the agent's log may say more")]
+    WorkerFailed(String),
+    /// A recording of a live program cannot be stored.
+    #[error("{path}: the recording cannot be stored: {reason}")]
+    NotStored {
+        /// Path of the recording.
+        path: String,
+        /// The message of the operating system.
+        reason: String,
+    },
     /// The connection ended.
     #[error(
         "the connection to the agent was lost while {}: {reason}; {}", stage.activity(), stage.after_loss()
@@ -314,6 +333,8 @@ impl ClientError {
             Self::AgentRefusedPlan(_) => Stage::Upload,
             Self::ProgramRefused(_) => Stage::SendProgram,
             Self::ProgramFailed(_) => Stage::RunProgram,
+            Self::WorkerFailed(_) => Stage::StartWorker,
+            Self::NotStored { .. } => Stage::FetchRecordings,
             Self::Device(_) | Self::NoResult(_) | Self::Cancelled => Stage::Run,
             Self::Forgotten { stage } | Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,
         }

@@ -6,8 +6,9 @@ use crate::device::DeviceInfo;
 use crate::serve::Server;
 use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionRefusal, SessionReply};
 use crate::wire::{
-    Channel, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PreambleWord, PublicKey,
-    ReaderMessage, Sender, Stream, Topic, WAITING_FRAMES, WRITE_LIMIT, WireError, describe_mismatch, start_reader,
+    CallsRoute, Channel, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PreambleWord,
+    PublicKey, ReaderMessage, Sender, Stream, Topic, WAITING_FRAMES, WRITE_LIMIT, WireError, describe_mismatch,
+    start_reader,
 };
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
@@ -182,7 +183,7 @@ pub(super) fn wire_error_at(stage: Stage, e: WireError) -> ClientError {
 }
 
 /// Returns why the agent ends the session, if the frame is such a message. It may arrive instead of any answer.
-fn last_word(frame: &Frame) -> Option<SessionRefusal> {
+pub(super) fn last_word(frame: &Frame) -> Option<SessionRefusal> {
     match frame.message() {
         Ok(SessionReply::Refused(why)) if frame.concern == Topic::Session => Some(why),
         _ => None,
@@ -201,12 +202,15 @@ fn refusal_error(stage: Stage, why: &SessionRefusal) -> ClientError {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub sender: Sender,
-    arrived: Receiver<ReaderMessage>,
+    pub arrived: Receiver<ReaderMessage>,
+    /// Where frames of calls go.
+    pub calls: CallsRoute,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.sender.close();
+        self.calls.close();
     }
 }
 
@@ -386,8 +390,9 @@ impl Client {
             ..
         } = channel;
         let (to, arrived) = sync_channel(WAITING_FRAMES);
-        start_reader(receiver, sender.clone(), to, |a| a).map_err(|e| wire_error_at(Stage::Reach, e))?;
-        let connection = Connection { sender, arrived };
+        let calls = CallsRoute::default();
+        start_reader(receiver, sender.clone(), to, |a| a, &calls).map_err(|e| wire_error_at(Stage::Reach, e))?;
+        let connection = Connection { sender, arrived, calls };
         match connection.message(Stage::Pair, Topic::Session)? {
             SessionReply::Welcome { program, you, devices } => Ok(Self {
                 connection,

@@ -4,8 +4,8 @@ use super::shared::Shared;
 use super::unknown_client_log::LogTopic;
 use crate::wire::message::PairMessage;
 use crate::wire::{
-    Channel, KeyStore, KeyStoreError, NamedKey, PreambleWord, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES,
-    WireError, is_valid_name, pairing_code, start_reader,
+    CallsRoute, Channel, KeyStore, KeyStoreError, NamedKey, PreambleWord, PublicKey, ReaderMessage, Sender, Topic,
+    WAITING_FRAMES, WireError, is_valid_name, pairing_code, start_reader,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -385,7 +385,13 @@ fn with_persons(
     receiver.set_silence(limit)?;
     // One more slot, so that the user's answer never finds the queue full.
     let (sync_sender, events) = sync_channel(WAITING_FRAMES + 1);
-    start_reader(receiver, sender.clone(), sync_sender.clone(), Event::Client)?;
+    start_reader(
+        receiver,
+        sender.clone(),
+        sync_sender.clone(),
+        Event::Client,
+        &CallsRoute::default(),
+    )?;
     ask(window, request, &sync_sender);
     drop(sync_sender);
     let confirm = |accepted| {

@@ -6,11 +6,12 @@ use super::sessions::SessionSlot;
 use super::shared::{Options, Shared};
 use super::slot::{Hold, LostDevice, Slot};
 use crate::device::Containment;
+use crate::live::LiveEnd;
 use crate::target::{TargetRequest, check_replay_request};
 use crate::wasm::{WasmReport, WasmResult, WasmRunError};
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};
-use crate::wire::{Channel, Frame, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
+use crate::wire::{CallsRoute, Channel, Frame, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
 use crate::wire::{start_heartbeat, start_reader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +61,8 @@ pub(super) enum Event {
     WasmResult(u64, Box<WaitingWasmResult>),
     /// The WebAssembly run of this number has ended.
     WasmEnded(u64, Result<WasmReport, WasmRunError>),
+    /// The worker of the live program has ended in order.
+    LiveFinished(LiveEnd),
 }
 
 /// A result of a WebAssembly run that waits to be sent.
@@ -86,6 +89,8 @@ pub(super) struct Session {
     pub(super) run: u64,
     /// Protocol version of the connection.
     pub(super) version: u16,
+    /// Where frames of calls go.
+    pub(super) calls: CallsRoute,
     open: Arc<AtomicBool>,
 }
 
@@ -114,7 +119,8 @@ impl Session {
             devices: shared.slots.iter().map(|s| s.describe()).collect(),
         };
         sender.send(Topic::Session, &welcome)?;
-        start_reader(receiver, sender.clone(), to_self.clone(), Event::Arrived)?;
+        let calls = CallsRoute::default();
+        start_reader(receiver, sender.clone(), to_self.clone(), Event::Arrived, &calls)?;
         let open = Arc::new(AtomicBool::new(true));
         let beating = Arc::clone(&open);
         start_heartbeat(sender.clone(), move || beating.load(Ordering::Relaxed))?;
@@ -131,6 +137,7 @@ impl Session {
             ready: None,
             run: 0,
             version,
+            calls,
             open,
         };
         // This detects a key that was removed between the key store lookup and the registration of the session.
@@ -161,7 +168,13 @@ impl Session {
                 Ok(Event::Arrived(ReaderMessage::Frame(frame))) => return Ok(frame),
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => return Err(SessionEnd(e)),
                 // A run that was abandoned as hanging has ended: its target is already replaced.
-                Ok(Event::Ran(..) | Event::Checked | Event::WasmResult(..) | Event::WasmEnded(..)) => {}
+                Ok(
+                    Event::Ran(..)
+                    | Event::Checked
+                    | Event::WasmResult(..)
+                    | Event::WasmEnded(..)
+                    | Event::LiveFinished(..),
+                ) => {}
                 Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
                     return Err(SessionEnd(WireError::Closed));
                 }
@@ -171,9 +184,14 @@ impl Session {
         }
     }
 
+    /// Returns whether the client's key was removed: the session has to end.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.place.is_forgotten()
+    }
+
     /// Ends the session, with a message to the client, if the client's key was removed.
     pub(super) fn still_known(&self) -> Result<(), SessionEnd> {
-        match self.place.is_forgotten() {
+        match self.is_forgotten() {
             true => Err(self.refuse(SessionRefusal::Forgotten)),
             false => Ok(()),
         }
@@ -247,7 +265,7 @@ impl Session {
             loop {
                 match self.events.recv_timeout(TICK) {
                     Ok(Event::Checked) | Err(RecvTimeoutError::Disconnected) => break,
-                    Ok(Event::Ran(..) | Event::WasmResult(..) | Event::WasmEnded(..)) => {}
+                    Ok(Event::Ran(..) | Event::WasmResult(..) | Event::WasmEnded(..) | Event::LiveFinished(..)) => {}
                     Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
                         quit.get_or_insert(SessionEnd(e));
                     }
@@ -346,6 +364,7 @@ impl Session {
                 RunRequest::Cancel => {}
             },
             Topic::Wasm => self.answer_wasm(frame)?,
+            Topic::Live => self.answer_live(frame)?,
             other => return Err(SessionEnd::protocol(format!("a frame about {other:?}"))),
         }
         Ok(())
@@ -475,7 +494,13 @@ impl Session {
                     watched.ended = Some(ended);
                     return watched;
                 }
-                Ok(Event::Ran(..) | Event::Checked | Event::WasmResult(..) | Event::WasmEnded(..)) => {}
+                Ok(
+                    Event::Ran(..)
+                    | Event::Checked
+                    | Event::WasmResult(..)
+                    | Event::WasmEnded(..)
+                    | Event::LiveFinished(..),
+                ) => {}
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
                     watched.quit = Some(SessionEnd(e));
                     stop(&mut stop_by);

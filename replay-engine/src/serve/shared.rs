@@ -1,12 +1,14 @@
 //! State that all connections of a server share, and its limits.
 
 use super::cache::{Cache, PinnedPages};
+use super::live_service::LiveService;
 use super::pairing::Pairing;
 use super::sessions::Sessions;
 use super::slot::Slot;
 use super::unknown_client_log::UnknownClientLog;
 use super::unknown_clients::UnknownClients;
 use super::wasm_targets::WasmService;
+use crate::live::LiveBudgets;
 use crate::plan::PageImages;
 use crate::wasm::WasmBudgets;
 use crate::wire::{HANDSHAKE_LIMIT, KeyPair, KeyStore, PublicKey, ServeLock};
@@ -38,6 +40,8 @@ pub struct Options {
     pub introduction: Duration,
     /// Budgets of runs of WebAssembly programs.
     pub wasm: WasmBudgets,
+    /// Budgets of live programs.
+    pub live: LiveBudgets,
 }
 
 /// Default maximum number of repetitions of one run.
@@ -51,11 +55,12 @@ impl Default for Options {
             repeat: MAX_REPEATS,
             longest_run: Duration::from_secs(3600),
             grace: Duration::from_secs(10),
-            connections: 64,
-            share: 16,
+            connections: 128,
+            share: 32,
             strangers: 16,
             introduction: HANDSHAKE_LIMIT,
             wasm: WasmBudgets::default(),
+            live: LiveBudgets::default(),
         }
     }
 }
@@ -91,6 +96,8 @@ pub(crate) struct Shared {
     pub stopping: AtomicBool,
     /// What runs WebAssembly programs, if the server offers that.
     pub wasm: OnceLock<WasmService>,
+    /// What runs live programs, if the server offers that.
+    pub live: OnceLock<Arc<LiveService>>,
     /// The lock that shows other programs that these keys are served.
     pub _serving: Option<ServeLock>,
 }

@@ -1,4 +1,4 @@
-//! The state of a device on the agent: free, held by one client, or out of order.
+//! The state of a device on the agent: free, held by one client, shared by live programs, or out of order.
 
 use crate::device::{Arena, Containment, DeviceInfo, DeviceInterface, ReplayDeviceError};
 use crate::target::{ApiSupport, Factory, OpenTarget, ReplayPreparation};
@@ -20,8 +20,50 @@ pub(crate) struct Slot {
 
 enum State {
     Free(OpenTarget),
-    Held { holder: String, since: Instant },
+    Held {
+        holder: String,
+        since: Instant,
+    },
+    /// Live programs use it. The target waits here: their worker processes open the device themselves.
+    Shared {
+        target: OpenTarget,
+        holders: Vec<ShareHolder>,
+        since: Instant,
+    },
     OutOfOrder(String),
+}
+
+/// A live program that uses a device.
+#[derive(Clone)]
+pub(crate) struct ShareHolder {
+    /// Name of the client.
+    pub client: String,
+    /// Describes the program, for lists.
+    pub describe: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+/// Describes the programs that share a device.
+fn describe_holders(holders: &[ShareHolder]) -> String {
+    let holders = holders.iter().map(|h| format!("{} ({})", h.client, (h.describe)()));
+    format!("live: {}", holders.collect::<Vec<_>>().join(", "))
+}
+
+/// The reason for a state that cannot be.
+const CHANGED: &str = "its state changed under a lock";
+
+/// Who holds a device.
+enum Holder {
+    One(String),
+    Programs(Vec<ShareHolder>),
+}
+
+impl Holder {
+    fn describe(self) -> String {
+        match self {
+            Self::One(name) => name,
+            Self::Programs(holders) => describe_holders(&holders),
+        }
+    }
 }
 
 /// How a target was lost.
@@ -84,14 +126,20 @@ impl Slot {
     pub fn describe(&self) -> DeviceState {
         let (holder, out_of_order) = match &*self.state() {
             State::Free(_) => (None, None),
-            State::Held { holder, .. } => (Some(holder.clone()), None),
+            State::Held { holder, .. } => (Some(Holder::One(holder.clone())), None),
+            State::Shared { holders, .. } => (Some(Holder::Programs(holders.clone())), None),
             State::OutOfOrder(why) => (None, Some(why.clone())),
         };
         DeviceState {
             info: self.info.clone(),
-            holder,
+            holder: holder.map(Holder::describe),
             out_of_order,
         }
+    }
+
+    /// Returns whether a client holds the device or a share of it.
+    pub fn is_held(&self) -> bool {
+        matches!(*self.state(), State::Held { .. } | State::Shared { .. })
     }
 
     /// Leases the device to one client.
@@ -104,6 +152,13 @@ impl Slot {
                     since_s: since.elapsed().as_secs(),
                 }));
             }
+            State::Shared { holders, since, .. } => {
+                let (holders, since_s) = (holders.clone(), since.elapsed().as_secs());
+                // A description may wait for its worker: nobody else waits for the state meanwhile.
+                drop(state);
+                let holder = describe_holders(&holders);
+                return Err(Box::new(LeaseReply::Busy { holder, since_s }));
+            }
             State::OutOfOrder(why) => return Err(Box::new(LeaseReply::OutOfOrder(why.clone()))),
             State::Free(_) => {}
         }
@@ -112,13 +167,43 @@ impl Slot {
             since: Instant::now(),
         };
         let State::Free(device) = std::mem::replace(&mut *state, held) else {
-            return Err(Box::new(LeaseReply::OutOfOrder(
-                "its state changed under a lock".into(),
-            )));
+            return Err(Box::new(LeaseReply::OutOfOrder(CHANGED.to_owned())));
         };
         Ok(Hold {
             slot: Arc::clone(self),
             device: Some(device),
+        })
+    }
+
+    /// Gives a live program a share of the device.
+    pub fn share(self: &Arc<Self>, holder: ShareHolder) -> Result<Share, Box<LeaseReply>> {
+        let mut state = self.state();
+        let describe = Arc::clone(&holder.describe);
+        let out_of_order = |why: &str| Err(Box::new(LeaseReply::OutOfOrder(why.to_owned())));
+        match &mut *state {
+            State::Held { holder, since } => {
+                return Err(Box::new(LeaseReply::Busy {
+                    holder: holder.clone(),
+                    since_s: since.elapsed().as_secs(),
+                }));
+            }
+            State::OutOfOrder(why) => return out_of_order(why),
+            State::Shared { holders, .. } => holders.push(holder),
+            State::Free(_) => {
+                let changing = State::OutOfOrder(CHANGED.to_owned());
+                let State::Free(target) = std::mem::replace(&mut *state, changing) else {
+                    return out_of_order(CHANGED);
+                };
+                *state = State::Shared {
+                    target,
+                    holders: vec![holder],
+                    since: Instant::now(),
+                };
+            }
+        }
+        Ok(Share {
+            slot: Arc::clone(self),
+            describe,
         })
     }
 
@@ -236,6 +321,33 @@ impl Drop for Hold {
     }
 }
 
+/// A share of a device. Dropping it gives the share back; the device is free with the last one.
+pub(crate) struct Share {
+    slot: Arc<Slot>,
+    /// The description of the holder, which tells its share from others.
+    describe: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut state = self.slot.state();
+        let State::Shared { holders, .. } = &mut *state else {
+            return;
+        };
+        if let Some(at) = holders.iter().position(|h| Arc::ptr_eq(&h.describe, &self.describe)) {
+            holders.remove(at);
+        }
+        if !holders.is_empty() {
+            return;
+        }
+        let changing = State::OutOfOrder(CHANGED.to_owned());
+        // The target was not used meanwhile, so it needs no reset.
+        if let State::Shared { target, .. } = std::mem::replace(&mut *state, changing) {
+            *state = State::Free(target);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,6 +440,42 @@ mod tests {
             let is_reported = state.out_of_order.is_none_or(|why| why.contains("restart the agent"));
             assert!(is_reported && slot.take("another").is_ok() == free);
         }
+    }
+
+    #[test]
+    fn device_is_free_with_the_last_share() {
+        let slot = slot(Containment::None, 0);
+        let share = |client: &str| {
+            let program = format!("program of {client}");
+            let holder = ShareHolder {
+                client: client.to_owned(),
+                describe: Arc::new(move || program.clone()),
+            };
+            slot.share(holder).unwrap_or_else(|r| panic!("{r:?}"))
+        };
+        let holder = || slot.describe().holder;
+        let (first, second) = (share("alice"), share("bob"));
+        let both = "live: alice (program of alice), bob (program of bob)";
+        assert_eq!(holder().as_deref(), Some(both));
+        assert!(
+            matches!(slot.take("carol").map(drop), Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == both))
+        );
+        drop(first);
+        assert_eq!(holder().as_deref(), Some("live: bob (program of bob)"));
+        assert!(slot.is_held());
+        drop(second);
+        assert!(!slot.is_held());
+        let hold = slot.take("carol").unwrap_or_else(|r| panic!("{r:?}"));
+        let refused = slot.share(ShareHolder {
+            client: "alice".to_owned(),
+            describe: Arc::new(String::new),
+        });
+        assert!(
+            matches!(refused.map(drop), Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == "carol"))
+        );
+        drop(hold);
+        drop(share("alice"));
+        assert_eq!(holder(), None);
     }
 
     #[test]

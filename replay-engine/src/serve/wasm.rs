@@ -346,7 +346,7 @@ fn describe_end(ended: &Result<WasmReply, SessionEnd>) -> String {
 }
 
 /// Returns the start of a text of a client in one line of the log.
-fn format_for_log(text: &str) -> String {
+pub(super) fn format_for_log(text: &str) -> String {
     let text = text.chars().take(MAX_LOG_CHARACTERS);
     text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,12 +1,12 @@
 //! The encrypted channel: a Noise XX handshake, then frames in pieces of at most 64 KiB.
 
-use super::frame::{Frame, FrameError, Limits, PIECE, Pieces, Topic, first_piece};
+use super::frame::{Frame, FrameError, Limits, PIECE, Pieces, Topic, frame_head};
 use super::keys::{KeyPair, NOISE_PATTERN, PublicKey};
 use super::preamble::LOWEST;
 use super::stream::Stream;
 use serde::Serialize;
 use snow::{HandshakeState, StatelessTransportState};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufReader, Read as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ pub const HEARTBEAT: Duration = Duration::from_secs(4);
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 /// Size of the authentication tag of a Noise message, bytes.
 const TAG: usize = 16;
+/// Size of the read-ahead, bytes: one call to the system reads the length and the content of a small message.
+const READ_AHEAD: usize = 8 << 10;
 
 /// The reason why a channel ended or could not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +58,9 @@ pub enum WireError {
     /// A message that is not allowed here.
     #[error("{0} is not allowed here")]
     Unexpected(String),
+    /// This end did not take a frame of calls, with the reason.
+    #[error("a frame of calls was not taken: {0}")]
+    CallsRejected(String),
 }
 
 impl WireError {
@@ -188,6 +193,7 @@ impl Channel {
         let out = Out {
             stream: stream.try_clone()?,
             nonce: 0,
+            plain: Vec::with_capacity(PIECE),
             buffer: vec![0; 2 + PIECE + TAG],
         };
         let sender = Sender {
@@ -198,7 +204,7 @@ impl Channel {
         };
         let receiver = Receiver {
             state,
-            stream,
+            stream: BufReader::with_capacity(READ_AHEAD, stream),
             nonce: 0,
             limits,
             cipher: Vec::new(),
@@ -224,6 +230,8 @@ impl Channel {
 struct Out {
     stream: Stream,
     nonce: u64,
+    /// Start of the next piece, gathered from several parts.
+    plain: Vec<u8>,
     buffer: Vec<u8>,
 }
 
@@ -250,17 +258,59 @@ impl Sender {
     /// # Errors
     /// If there are too many or the connection fails.
     pub fn send_bytes(&self, concern: Topic, payload: &[u8]) -> Result<(), WireError> {
-        let (first, rest) = first_piece(concern, payload)?;
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        self.piece(&mut out, &first)?;
-        for piece in rest.chunks(PIECE) {
-            self.piece(&mut out, piece)?;
-        }
-        Ok(())
+        self.send_parts(concern, &[payload])
     }
 
-    fn piece(&self, out: &mut Out, plain: &[u8]) -> Result<(), WireError> {
-        let Out { stream, nonce, buffer } = out;
+    /// Sends the parts of a payload as one frame, without a copy of the whole payload.
+    ///
+    /// # Errors
+    /// Same as [`Sender::send_bytes`].
+    pub fn send_parts(&self, concern: Topic, parts: &[&[u8]]) -> Result<(), WireError> {
+        let bytes = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
+        let head = frame_head(concern, bytes)?;
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let Out {
+            stream,
+            nonce,
+            plain,
+            buffer,
+        } = &mut *out;
+        plain.clear();
+        plain.extend_from_slice(&head);
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                if plain.len() == PIECE {
+                    self.write_piece(stream, nonce, buffer, plain)?;
+                    plain.clear();
+                }
+                // A full piece of one part needs no copy.
+                if plain.is_empty()
+                    && let Some((piece, after)) = rest.split_at_checked(PIECE)
+                {
+                    self.write_piece(stream, nonce, buffer, piece)?;
+                    rest = after;
+                    continue;
+                }
+                let (now, after) = rest.split_at(rest.len().min(PIECE - plain.len()));
+                plain.extend_from_slice(now);
+                rest = after;
+            }
+        }
+        match plain.is_empty() {
+            true => Ok(()),
+            false => self.write_piece(stream, nonce, buffer, plain),
+        }
+    }
+
+    /// Encrypts a piece and writes it with one call to the system.
+    fn write_piece(
+        &self,
+        stream: &mut Stream,
+        nonce: &mut u64,
+        buffer: &mut [u8],
+        plain: &[u8],
+    ) -> Result<(), WireError> {
         let (head, body) = buffer.split_at_mut(2);
         let n = self.state.write_message(*nonce, plain, body)?;
         *nonce += 1;
@@ -279,13 +329,19 @@ impl Sender {
     pub fn close(&self) {
         self.closer.close();
     }
+
+    /// Returns whether the connection has ended, even if received data is still unread.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.closer.has_ended()
+    }
 }
 
 /// The receiving half.
 #[derive(Debug)]
 pub struct Receiver {
     state: Arc<StatelessTransportState>,
-    stream: Stream,
+    stream: BufReader<Stream>,
     nonce: u64,
     limits: Limits,
     cipher: Vec<u8>,
@@ -311,8 +367,8 @@ impl Receiver {
     }
 
     fn next(&mut self, by: Option<Instant>) -> Result<Frame, WireError> {
-        let fill = |stream: &mut Stream, out: &mut [u8]| match by {
-            Some(by) => stream.read_exact_by(out, by),
+        let fill = |stream: &mut BufReader<Stream>, out: &mut [u8]| match by {
+            Some(by) => read_exact_by(stream, out, by),
             None => stream.read_exact(out),
         };
         let mut pieces = Pieces::new(self.limits);
@@ -338,6 +394,24 @@ impl Receiver {
     /// # Errors
     /// If the operating system refuses.
     pub fn set_silence(&self, limit: Duration) -> Result<(), WireError> {
-        Ok(self.stream.set_limits(limit, WRITE_LIMIT)?)
+        Ok(self.stream.get_ref().set_limits(limit, WRITE_LIMIT)?)
     }
+}
+
+/// Reads all of `out` through the read-ahead, no later than `by`.
+fn read_exact_by(from: &mut BufReader<Stream>, out: &mut [u8], by: Instant) -> io::Result<()> {
+    let mut rest = out;
+    while !rest.is_empty() {
+        if from.buffer().is_empty() {
+            from.get_ref().set_read_deadline(by)?;
+        }
+        rest = match from.read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => rest.get_mut(n..).unwrap_or_default(),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => rest,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+            Err(e) => return Err(e),
+        };
+    }
+    Ok(())
 }

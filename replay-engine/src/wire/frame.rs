@@ -10,6 +10,8 @@ pub const PIECE: usize = 65_535 - 16;
 pub const HEAD: usize = 5;
 /// Maximum size of one bulk frame, bytes.
 pub const BULK: usize = 1 << 20;
+/// Maximum size of one frame of calls, bytes.
+pub const MAX_CALLS_BYTES: usize = 2 << 20;
 
 /// The topic of a frame. Each has its own message enums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromPrimitive)]
@@ -31,6 +33,10 @@ pub enum Topic {
     Bulk = 6,
     /// Running a WebAssembly program, since version 6.
     Wasm = 7,
+    /// Starting and ending a live program, since version 7.
+    Live = 8,
+    /// Raw frames of a live program, since version 7.
+    Calls = 9,
 }
 
 /// The direction of frames, which determines the limits.
@@ -54,6 +60,9 @@ impl Limits {
             (Topic::Pages, _) | (Topic::Run | Topic::Wasm, Self::FromClient) => 16 << 20,
             (Topic::Run | Topic::Wasm, Self::FromAgent) => encode::MAX_RECORD,
             (Topic::Bulk, _) => BULK,
+            (Topic::Live, Self::FromClient) => 16 << 10,
+            (Topic::Live, Self::FromAgent) => 2 << 20,
+            (Topic::Calls, _) => MAX_CALLS_BYTES,
         }
     }
 }
@@ -105,22 +114,27 @@ impl Frame {
     }
 }
 
+/// Returns the topic and the length that a frame with a payload of `bytes` starts with.
+///
+/// # Errors
+/// If the payload is longer than any limit.
+pub(super) fn frame_head(concern: Topic, bytes: usize) -> Result<[u8; HEAD], FrameError> {
+    let too_long = FrameError::TooLong {
+        bytes: bytes as u64,
+        limit: encode::MAX_RECORD,
+    };
+    let [l0, l1, l2, l3] = u32::try_from(bytes).map_err(|_| too_long)?.to_le_bytes();
+    Ok([concern as u8, l0, l1, l2, l3])
+}
+
 /// Returns the first piece of a frame, and the rest of the payload for later pieces.
 ///
 /// # Errors
 /// If the payload is longer than any limit.
 pub fn first_piece(concern: Topic, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), FrameError> {
-    let too_long = FrameError::TooLong {
-        bytes: payload.len() as u64,
-        limit: encode::MAX_RECORD,
-    };
-    let length = u32::try_from(payload.len()).map_err(|_| too_long)?;
+    let head = frame_head(concern, payload.len())?;
     let (now, rest) = payload.split_at(payload.len().min(PIECE - HEAD));
-    let mut first = Vec::with_capacity(HEAD + now.len());
-    first.push(concern as u8);
-    first.extend_from_slice(&length.to_le_bytes());
-    first.extend_from_slice(now);
-    Ok((first, rest))
+    Ok(([&head, now].concat(), rest))
 }
 
 /// Assembles a frame from its pieces.
@@ -227,7 +241,7 @@ mod tests {
     fn frame_limits_are_enforced() {
         let push = |piece: &[u8]| Pieces::new(Limits::FromClient).push(piece);
         assert_eq!(push(&[1, 0, 0]), Err(FrameError::ShortHead));
-        assert_eq!(push(&[9, 0, 0, 0, 0]), Err(FrameError::Concern(9)));
+        assert_eq!(push(&[10, 0, 0, 0, 0]), Err(FrameError::Concern(10)));
         let limit = Limits::FromClient.max_bytes(Topic::Lease);
         assert_eq!(
             push(&[3, 0xff, 0xff, 0xff, 0xff]),

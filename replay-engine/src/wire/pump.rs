@@ -2,7 +2,9 @@
 
 use super::channel::{HEARTBEAT, Receiver, Sender, WireError};
 use super::frame::{Frame, Topic};
+use std::fmt;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,16 +13,101 @@ pub const WAITING_FRAMES: usize = 8;
 const ASK: u8 = 0;
 const ANSWER: u8 = 1;
 
+/// Takes the payloads of frames of calls, on the reading thread of their connection. An error ends the connection.
+pub type CallsHandler = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
+
+/// The way of frames of calls from the reading thread to their handler. A clone is another handle to the same way.
+///
+/// Such frames do not pass the queue of the other frames: every call of a program waits for them. A frame without a
+/// handler breaks the protocol.
+#[derive(Clone, Default)]
+pub struct CallsRoute {
+    shared: Arc<(Mutex<RouteState>, Condvar)>,
+}
+
+/// The state of a [`CallsRoute`].
+#[derive(Default)]
+enum RouteState {
+    /// No frame is allowed.
+    #[default]
+    NotAllowed,
+    /// The reading thread waits for the handler when the first frame arrives.
+    Expected,
+    /// The reading thread takes this handler when the first frame arrives.
+    Ready(CallsHandler),
+    /// The reading thread has the handler, or the connection is over.
+    Closed,
+}
+
+impl fmt::Debug for CallsRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self.lock() {
+            RouteState::NotAllowed => "CallsRoute(not allowed)",
+            RouteState::Expected => "CallsRoute(expected)",
+            RouteState::Ready(_) => "CallsRoute(ready)",
+            RouteState::Closed => "CallsRoute(closed)",
+        })
+    }
+}
+
+impl CallsRoute {
+    fn lock(&self) -> MutexGuard<'_, RouteState> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the state, unless the connection is over.
+    fn change(&self, next: RouteState) {
+        let mut state = self.lock();
+        if !matches!(*state, RouteState::Closed) {
+            *state = next;
+            self.shared.1.notify_all();
+        }
+    }
+
+    /// Announces a handler: frames that arrive before [`CallsRoute::set_handler`] wait for it.
+    pub fn expect_handler(&self) {
+        self.change(RouteState::Expected);
+    }
+
+    /// Sets the handler, once for a connection.
+    pub fn set_handler(&self, handler: CallsHandler) {
+        self.change(RouteState::Ready(handler));
+    }
+
+    /// Ends the wait for a handler that never comes.
+    pub fn close(&self) {
+        self.change(RouteState::Closed);
+    }
+
+    /// Takes the handler, and waits for it if it is announced.
+    fn take_handler(&self) -> Option<CallsHandler> {
+        let waited = self
+            .shared
+            .1
+            .wait_while(self.lock(), |state| matches!(state, RouteState::Expected));
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, RouteState::Closed) {
+            RouteState::Ready(handler) => Some(handler),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+}
+
 /// A message from a connection's reading thread.
 #[derive(Debug)]
 pub enum ReaderMessage {
-    /// A frame other than a heartbeat.
+    /// A frame other than a heartbeat or calls.
     Frame(Frame),
     /// The connection has ended. This is the last message.
     Ended(WireError),
 }
 
-/// Starts the reading thread. It ends with the connection, or when its receiver is dropped.
+/// Starts the reading thread. It ends with the connection, or when its receiver is dropped. Frames of calls go to the
+/// handler of `calls`, other frames to `to`. The connection stays open after an error of the handler, so that this end
+/// can still send the reason.
 ///
 /// # Errors
 /// If the operating system cannot start a thread.
@@ -29,8 +116,13 @@ pub fn start_reader<T: Send + 'static>(
     sender: Sender,
     to: SyncSender<T>,
     wrap: fn(ReaderMessage) -> T,
+    calls: &CallsRoute,
 ) -> Result<(), WireError> {
+    let calls = calls.clone();
     let work = move || {
+        let mut handler: Option<CallsHandler> = None;
+        // The receiver of this message may be gone, so the message can be lost.
+        let end = |e| drop(to.send(wrap(ReaderMessage::Ended(e))));
         loop {
             match receiver.receive() {
                 Ok(Frame {
@@ -42,6 +134,23 @@ pub fn start_reader<T: Send + 'static>(
                         sender.close();
                     }
                 }
+                Ok(Frame {
+                    concern: Topic::Calls,
+                    payload,
+                }) => {
+                    if handler.is_none() {
+                        handler = calls.take_handler();
+                    }
+                    let Some(handler) = &mut handler else {
+                        sender.close();
+                        end(WireError::Unexpected("a frame of calls without a live program".into()));
+                        break;
+                    };
+                    if let Err(why) = handler(&payload) {
+                        end(WireError::CallsRejected(why));
+                        break;
+                    }
+                }
                 Ok(frame) => {
                     if to.send(wrap(ReaderMessage::Frame(frame))).is_err() {
                         break;
@@ -49,8 +158,7 @@ pub fn start_reader<T: Send + 'static>(
                 }
                 Err(e) => {
                     sender.close();
-                    // The receiver is gone, so the message can be lost.
-                    let _ = to.send(wrap(ReaderMessage::Ended(e)));
+                    end(e);
                     break;
                 }
             }

@@ -1,7 +1,9 @@
 //! A byte stream to the other end: TCP or a Unix socket, with deadlines.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -56,6 +58,28 @@ impl Stream {
         let _ = either!(self, s => s.shutdown(Shutdown::Both));
     }
 
+    /// Sets the timeout of the next read to the time until `by`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] after `by`, or the error of the operating system.
+    pub(super) fn set_read_deadline(&self, by: Instant) -> io::Result<()> {
+        let left = by.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        either!(self, s => s.set_read_timeout(Some(left)))
+    }
+
+    /// Returns whether the other end has closed the connection, or this end has. Unread data does not delay that.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // A failed look says nothing: the next one or a read finds the end.
+        matches!(poll(&mut fds, Some(&at_once)), Ok(1..)) && fds.iter().any(|fd| fd.revents().intersects(ended))
+    }
+
     /// Shuts down the receiving direction: reads return the received data and then the end. This end can still write.
     pub fn close_reading(&self) {
         // The socket may be closed already.
@@ -87,11 +111,7 @@ impl Stream {
     pub fn read_exact_by(&mut self, out: &mut [u8], by: Instant) -> io::Result<()> {
         let mut rest = out;
         while !rest.is_empty() {
-            let left = by.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            either!(&*self, s => s.set_read_timeout(Some(left)))?;
+            self.set_read_deadline(by)?;
             match self.read(rest) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => rest = rest.get_mut(n..).unwrap_or_default(),
@@ -101,6 +121,12 @@ impl Stream {
             }
         }
         Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        either!(self, s => s.as_fd())
     }
 }
 

@@ -98,6 +98,8 @@ fn agent_survives_random_messages_of_a_paired_client() {
         Topic::Run,
         Topic::Bulk,
         Topic::Wasm,
+        Topic::Live,
+        Topic::Calls,
     ]);
     let frame = (concern, prop::collection::vec(any::<u8>(), 0..300));
     let strategy = (any::<bool>(), prop::collection::vec(frame, 1..8));

@@ -13,6 +13,7 @@ mod checking;
 mod containment;
 mod dma;
 mod hostile;
+mod live;
 mod pairing;
 mod pci;
 mod platform;

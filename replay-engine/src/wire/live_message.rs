@@ -1,0 +1,99 @@
+//! The messages about live programs. Variants are never reordered: a new one is added at the end.
+
+use crate::live::{LiveGrant, LiveRequest};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// First protocol version with these messages and with frames of calls.
+pub const LIVE_VERSION: u16 = 7;
+
+/// Client to agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LiveCommand {
+    /// Start the worker of a program. From then on, the connection is for this program only.
+    Start(Box<LiveRequest>),
+    /// Make this connection a further one of a program of the same client.
+    Join {
+        /// The token of the program.
+        token: [u8; 32],
+    },
+    /// The program has ended. The client sends nothing more.
+    Finish,
+}
+
+/// Agent to client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LiveReply {
+    /// The worker runs, and the client has a share of the devices.
+    Started(Box<LiveGrant>),
+    /// The connection belongs to the program.
+    Joined {
+        /// Number of the connection, from 1.
+        lane: u32,
+    },
+    /// Nothing was started or joined.
+    Refused(LiveRefusal),
+    /// The program has ended. The recordings follow as bulk, one after the other.
+    Ended {
+        /// Why it did not end well, for the user.
+        error: Option<String>,
+        /// Bytes for the client's relay.
+        report: Vec<u8>,
+        /// Name and size in bytes of each recording.
+        recordings: Vec<(String, u64)>,
+    },
+}
+
+/// Why a program does not start, or a connection does not join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LiveRefusal {
+    /// The agent runs no live programs.
+    NotOffered,
+    /// Programs cannot use one of the devices.
+    NoDevice {
+        /// The devices that they can use.
+        known: Vec<String>,
+    },
+    /// Another client has a device for itself.
+    Busy {
+        /// The device.
+        device: String,
+        /// Name of that client.
+        holder: String,
+        /// How long the client has had it, seconds.
+        since_s: u64,
+    },
+    /// A device cannot be used.
+    OutOfOrder {
+        /// The device.
+        device: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// The request exceeds a limit of the agent.
+    Limit(String),
+    /// The worker did not start, or did not take the connection.
+    Failed(String),
+    /// No program of this client has the token.
+    UnknownToken,
+}
+
+impl fmt::Display for LiveRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOffered => f.write_str("this agent runs no live programs"),
+            Self::NoDevice { known } if known.is_empty() => f.write_str("programs can use no device"),
+            Self::NoDevice { known } => {
+                write!(f, "programs cannot use the device; they can use {}", known.join(", "))
+            }
+            Self::Busy {
+                device,
+                holder,
+                since_s,
+            } => write!(f, "{holder} has had {device} for {since_s} s"),
+            Self::OutOfOrder { device, reason } => write!(f, "{device} cannot be used: {reason}"),
+            Self::Limit(why) | Self::Failed(why) => f.write_str(why),
+            Self::UnknownToken => f.write_str("no program of this client has the token"),
+        }
+    }
+}
