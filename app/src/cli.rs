@@ -72,9 +72,6 @@ pub fn main() -> u8 {
             std::io::stdin(),
             std::io::stdout(),
         )),
-        Some(remote_worker::SERVE_PROGRAM) => {
-            Some(remote_worker::serve_standard_input().map_err(std::io::Error::other))
-        }
         Some(wasm_gpu::RUN_WASM) => {
             let served = wasm_gpu::serve_request(std::io::stdin(), std::io::stdout());
             Some(served.map_err(std::io::Error::other))

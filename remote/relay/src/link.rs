@@ -15,7 +15,7 @@ pub const MAX_FRAME_BYTES: usize = 2 << 20;
 /// Size from which a frame is sent before more is added, bytes.
 const FULL_FRAME_BYTES: usize = 64 << 10;
 /// Minimum size of a range for the lanes, bytes.
-const MIN_LANE_BYTES: u64 = 256 << 10;
+pub const MIN_LANE_BYTES: u64 = 256 << 10;
 /// Bytes at the start of a long message that differ each time: its header, and handles.
 const LONG_MESSAGE_HEAD_BYTES: usize = 40;
 

@@ -5,7 +5,7 @@ use crate::error::RelayError;
 use crate::exposed_memory::ExposedMemory;
 use crate::host_memory::HostMemory;
 use crate::known_contents::KnownContents;
-use crate::link::{FrameSender, Link, LinkWriter};
+use crate::link::{FrameSender, Link, LinkWriter, MIN_LANE_BYTES};
 use crate::lock;
 use crate::record::{Area, Content, ProgramMemory, Record, read_records};
 use crate::request_ranges::{RequestRanges, SharedRange};
@@ -14,8 +14,10 @@ use remote_calls::{CallId, Decoder, REQUEST_HEADER_BYTES, RequestHeader};
 use remote_ring::{
     MessageReader, MessageWriter, PROGRAM_GREETING, Region, RingError, SocketPeer, Wait, WindowFile, receive_region,
 };
+use std::io::Write as _;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,6 +52,7 @@ pub struct ProgramEnd {
     /// Set once: the reason, or `None` for the program's end.
     ended: Mutex<Option<Option<String>>>,
     end: Condvar,
+    has_large_copies: AtomicBool,
 }
 
 fn receive(program: &UnixStream) -> Result<(Region, WindowFile, Region), RelayError> {
@@ -108,6 +111,7 @@ impl ProgramEnd {
             peer: SocketPeer::new(program),
             ended: Mutex::new(None),
             end: Condvar::new(),
+            has_large_copies: AtomicBool::new(false),
         });
         let mut writer = end.link.writer();
         writer.add(&Record::Begin(begin));
@@ -128,7 +132,8 @@ impl ProgramEnd {
         let end = Arc::clone(self);
         let thread = std::thread::Builder::new().name(name.into());
         thread.spawn(move || match work(&end) {
-            Ok(()) | Err(RelayError::Over | RelayError::Ring(RingError::PeerGone { .. })) => end.finish(None),
+            // The thread of the requests ends the relay after the program's last one.
+            Ok(()) | Err(RelayError::Over | RelayError::Ring(RingError::PeerGone { .. })) => {}
             Err(e) => end.finish(Some(e.to_string())),
         })?;
         Ok(())
@@ -169,6 +174,12 @@ impl ProgramEnd {
                 head,
                 tail: Content::Plain(tail),
             } if lane == 0 => self.answer(&[head, tail]),
+            Record::Output(bytes) if lane == 0 => {
+                let mut output = std::io::stdout().lock();
+                // A reader that closed its end wants no output; the program itself learns of it.
+                let _ = output.write_all(bytes).and_then(|()| output.flush());
+                Ok(())
+            }
             Record::HostFunction(call) if lane == 0 => {
                 // Without a receiver, the relay is ending.
                 let _ = lock(&self.host_calls).as_ref().map(|to| to.send(call.to_vec()));
@@ -179,7 +190,11 @@ impl ProgramEnd {
     }
 
     fn answer(&self, parts: &[&[u8]]) -> Result<(), RelayError> {
-        Ok(lock(&self.answers).write(parts, &self.peer)?)
+        match lock(&self.answers).write(parts, &self.peer) {
+            // Nobody waits for the answer any more.
+            Ok(()) | Err(RingError::PeerGone { .. }) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Ends the relay. The program's calls fail from now on.
@@ -222,7 +237,41 @@ impl ProgramEnd {
         }
     }
 
-    fn send_requests(&self, mut requests: MessageReader) -> Result<(), RelayError> {
+    fn note_large_copy(&self) {
+        if !self.has_large_copies.swap(true, Ordering::Relaxed) {
+            // Who waits looks at the flag with the lock.
+            drop(lock(&self.ended));
+            self.end.notify_all();
+        }
+    }
+
+    /// Waits until the program makes a copy that lanes are worth for. Returns `false` if the relay ends before.
+    #[must_use]
+    pub fn wait_for_large_copy(&self) -> bool {
+        let mut ended = lock(&self.ended);
+        loop {
+            if ended.is_some() {
+                return false;
+            }
+            if self.has_large_copies.load(Ordering::Relaxed) {
+                return true;
+            }
+            ended = self.end.wait(ended).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Sends requests until the program has ended, and then ends the relay.
+    fn send_requests(&self, requests: MessageReader) -> Result<(), RelayError> {
+        match self.send_each_request(requests) {
+            Err(RelayError::Ring(RingError::PeerGone { .. })) => {
+                self.finish(None);
+                Ok(())
+            }
+            ended => ended,
+        }
+    }
+
+    fn send_each_request(&self, mut requests: MessageReader) -> Result<(), RelayError> {
         let mut message = Vec::new();
         loop {
             requests.read(&mut message, Wait::Forever, &self.peer)?;
@@ -268,6 +317,13 @@ impl ProgramEnd {
             state.host_functions += 1;
         }
         drop(state);
+        if reads
+            .iter()
+            .chain(&ranges.writes)
+            .any(|range| range.bytes >= MIN_LANE_BYTES)
+        {
+            self.note_large_copy();
+        }
         for range in reads {
             writer.range(range)?;
         }

@@ -84,6 +84,8 @@ pub enum Record<'f> {
         /// The bytes.
         bytes: &'f [u8],
     },
+    /// Output of the worker: what kernels print.
+    Output(&'f [u8]),
     /// What follows waits for this number of records on each lane.
     Fence(Vec<u64>),
 }
@@ -95,6 +97,7 @@ const HOST_FUNCTION: u8 = 3;
 const DATA: u8 = 4;
 const EXPOSED: u8 = 5;
 const FENCE: u8 = 6;
+const OUTPUT: u8 = 7;
 
 fn unknown(what: &'static str, value: u8, at: usize) -> MessageError {
     MessageError::Unknown {
@@ -175,6 +178,10 @@ impl<'f> Record<'f> {
                 encoder.write(*offset);
                 encoder.write_bytes(bytes);
             }
+            Self::Output(bytes) => {
+                encoder.write(OUTPUT);
+                encoder.write_bytes(bytes);
+            }
             Self::Fence(counts) => {
                 encoder.write(FENCE);
                 encoder.write_list(counts);
@@ -219,6 +226,7 @@ impl<'f> Record<'f> {
                 offset: decoder.read()?,
                 bytes: decoder.read_bytes()?,
             }),
+            OUTPUT => Ok(Self::Output(decoder.read_bytes()?)),
             FENCE => Ok(Self::Fence(decoder.read_list("the list of lanes", MAX_LANES)?)),
             other => Err(unknown("the kind of record", other, at)),
         }

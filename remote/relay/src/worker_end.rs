@@ -24,13 +24,17 @@ use remote_ring::{
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 /// Maximum number of answers of one frame.
 const BATCH: usize = 256;
+/// Interval at which the worker's output is looked at.
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of bytes after whose arrival the memory of the window is measured.
 const MEASURE_BYTES: u64 = 64 << 20;
 
@@ -83,6 +87,8 @@ pub struct WorkerEnd {
     arrivals: Arrivals,
     body: OnceLock<Body>,
     is_over: AtomicBool,
+    /// What the worker prints. It does not wait for more.
+    output: Mutex<Option<Box<dyn Read + Send>>>,
     on_failure: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -114,8 +120,58 @@ impl WorkerEnd {
             arrivals: Arrivals::default(),
             body: OnceLock::new(),
             is_over: AtomicBool::new(false),
+            output: Mutex::new(None),
             on_failure: Box::new(on_failure),
         })
+    }
+
+    /// Sets the output of the worker: a pipe that does not block. The program's end prints it.
+    pub fn set_output(&self, output: impl Read + Send + 'static) {
+        *lock(&self.output) = Some(Box::new(output));
+    }
+
+    /// Adds what the worker has printed.
+    fn add_output(&self, writer: &mut LinkWriter<'_>) {
+        let mut output = lock(&self.output);
+        let Some(pipe) = output.as_mut() else { return };
+        let mut buffer = [0; 4096];
+        loop {
+            match pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => writer.add(&Record::Output(buffer.get(..count).unwrap_or_default())),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                // What was printed before is sent.
+                Err(_) => break,
+            }
+        }
+        *output = None;
+    }
+
+    /// Sends what the worker has printed, until the relay ends: kernels can print while the program does not call.
+    fn send_output(&self, body: &Body) -> Result<(), RelayError> {
+        while !self.is_over.load(Ordering::Relaxed) && lock(&self.output).is_some() {
+            std::thread::sleep(OUTPUT_INTERVAL);
+            self.flush_output(body)?;
+        }
+        Ok(())
+    }
+
+    fn flush_output(&self, body: &Body) -> Result<(), RelayError> {
+        let mut writer = body.link.writer();
+        self.add_output(&mut writer);
+        writer.flush()
+    }
+
+    /// Sends the rest of what the worker has printed, after it has ended.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn finish_output(&self) -> Result<(), RelayError> {
+        match self.body.get() {
+            Some(body) => self.flush_output(body),
+            None => Ok(()),
+        }
     }
 
     fn body(&self) -> Result<&Body, RelayError> {
@@ -281,7 +337,11 @@ impl WorkerEnd {
             return Err(RelayError::Unexpected("a second description of the memory"));
         }
         self.spawn("kinescope-answers", move |end, body| end.send_answers(body, answers))?;
-        self.spawn("kinescope-calls", move |end, body| end.send_host_calls(body, calls))
+        self.spawn("kinescope-calls", move |end, body| end.send_host_calls(body, calls))?;
+        if lock(&self.output).is_none() {
+            return Ok(());
+        }
+        self.spawn("kinescope-output", |end, body| end.send_output(body))
     }
 
     fn take_data(&self, area: Area, offset: u64, bytes: &[u8]) -> Result<(), RelayError> {
@@ -360,7 +420,7 @@ impl WorkerEnd {
         let mut before = BeforeAnswer {
             writes: Vec::new(),
             frees: ranges.frees,
-            is_wait: is_wait(header.call) && !state.exposed.is_empty(),
+            is_wait: is_wait(header.call),
         };
         match ranges.is_asynchronous {
             true => {
@@ -413,6 +473,7 @@ impl WorkerEnd {
         let header = AnswerHeader::read(&mut Decoder::new(message))?;
         let mut state = lock(&body.state);
         let mut ranges = Vec::new();
+        let mut is_answered_wait = false;
         if header.sequence == 0 {
             let rest = message.get(ANSWER_HEADER_BYTES..).unwrap_or_default();
             for request in CompletedCopies::read(&mut Decoder::new(rest))?.requests {
@@ -420,6 +481,7 @@ impl WorkerEnd {
                 ranges.extend(completed.iter().filter(|range| is_sent_whole(&state, range)));
             }
         } else if let Some(before) = state.answered.remove(&header.sequence) {
+            is_answered_wait = true;
             if header.result == 0 {
                 ranges.extend(before.writes.iter().filter(|range| is_sent_whole(&state, range)));
                 if let Some((offset, bytes)) = before.frees {
@@ -433,6 +495,9 @@ impl WorkerEnd {
         drop(state);
         for range in ranges {
             writer.range(range)?;
+        }
+        if is_answered_wait {
+            self.add_output(writer);
         }
         match header.sequence {
             0 => Ok(()),

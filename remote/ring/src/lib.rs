@@ -26,7 +26,7 @@ pub use layout::{MAX_RING_BYTES, MAX_STAGING_BYTES, MIN_RING_BYTES, RegionLayout
 pub use message_ring::{MessageReader, MessageWriter, Wait};
 pub use peer::{Peer, SocketPeer};
 pub use region::Region;
-pub use region_passing::{MAX_GREETING_BYTES, PROGRAM_GREETING, pass_region, receive_region};
+pub use region_passing::{MAX_GREETING_BYTES, PROGRAM_GREETING, pass_file, pass_region, receive_region};
 pub use ring_name::RingName;
 pub use staging_allocator::{STAGING_ALIGNMENT, StagingAllocator, StagingRange};
 pub use window_file::{WINDOW_PAGE_BYTES, WindowFile};

@@ -30,6 +30,14 @@ pub fn pass_region(socket: impl AsFd, greeting: &[u8], region: &Region) -> Resul
     pass_files(socket.as_fd(), greeting, &[region.file()])
 }
 
+/// Sends `greeting` and a file over a connected Unix stream socket. [`receive_region`] receives both.
+///
+/// # Errors
+/// As [`pass_region`].
+pub fn pass_file(socket: impl AsFd, greeting: &[u8], file: impl AsFd) -> Result<(), RingError> {
+    pass_files(socket.as_fd(), greeting, &[file.as_fd()])
+}
+
 /// Sends a greeting with any number of files. Tests send other numbers than one.
 pub(crate) fn pass_files(socket: BorrowedFd<'_>, greeting: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), RingError> {
     if greeting.len() > MAX_GREETING_BYTES {

@@ -24,6 +24,8 @@ mod link_table;
 mod links;
 mod memory_copies;
 mod memory_queries;
+mod printed_output;
+mod private_folder;
 mod program_socket;
 mod report;
 mod serve;
@@ -33,11 +35,12 @@ mod staging;
 mod worker_process;
 
 pub use host_copies::RELAY_VARIABLE;
+pub use private_folder::PrivateFolder;
 pub use program_socket::{LibraryLink, ProgramSocket, program_environment};
-pub use report::{CallCount, WorkerReport};
+pub use report::{CallCount, WireBytes, WorkerReport};
 pub use serve::{WorkerError, serve, serve_standard_input};
 pub use served_program::{ProgramResult, ProgramServer, ServedProgram};
-pub use worker_process::{LocalWorkers, WorkerProcess};
+pub use worker_process::{LocalWorkers, WorkerProcess, device_environment};
 
 /// Argument that makes a program a worker process, see [`serve_standard_input`].
 pub const SERVE_PROGRAM: &str = "serve-program";

@@ -1,12 +1,11 @@
 //! The socket that programs find their device at, and what serves each program that connects.
 
 use crate::lock;
+use crate::private_folder::PrivateFolder;
 use crate::report::WorkerReport;
 use crate::served_program::{ProgramServer, ServedProgram};
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
-use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +28,7 @@ pub struct LibraryLink {
 }
 
 struct Shared {
-    folder: PathBuf,
+    folder: PrivateFolder,
     programs: Mutex<Vec<Box<dyn ServedProgram>>>,
     /// Reports of programs that were taken from the list.
     reports: Mutex<Vec<WorkerReport>>,
@@ -54,7 +53,7 @@ impl ProgramSocket {
         server: impl FnOnce(&Path) -> std::io::Result<S>,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            folder: create_folder()?,
+            folder: PrivateFolder::create("kinescope-run")?,
             programs: Mutex::default(),
             reports: Mutex::default(),
             failures: Mutex::default(),
@@ -66,7 +65,7 @@ impl ProgramSocket {
         for link in links {
             symlink(&link.library, socket.library_folder().join(link.name))?;
         }
-        let server = server(&socket.shared.folder)?;
+        let server = server(socket.shared.folder.path())?;
         let listener = UnixListener::bind(socket.path())?;
         let shared = Arc::clone(&socket.shared);
         let thread = std::thread::Builder::new().name("kinescope-programs".into());
@@ -77,13 +76,13 @@ impl ProgramSocket {
     /// Returns the path of the socket, for the variable `KINESCOPE_REMOTE` of programs.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.shared.folder.join("socket")
+        self.shared.folder.path().join("socket")
     }
 
     /// Returns the folder with the libraries, for the variable `LD_LIBRARY_PATH` of programs.
     #[must_use]
     pub fn library_folder(&self) -> PathBuf {
-        self.shared.folder.join("lib")
+        self.shared.folder.path().join("lib")
     }
 
     /// Waits until the programs are served to their ends, for programs that have ended. Returns their reports, and what
@@ -118,24 +117,7 @@ impl Drop for ProgramSocket {
     fn drop(&mut self) {
         self.close();
         lock(&self.shared.programs).clear();
-        // What cannot be removed stays in the temporary folder of the system.
-        let _ = std::fs::remove_dir_all(&self.shared.folder);
     }
-}
-
-/// Creates a folder that only this user can enter.
-fn create_folder() -> std::io::Result<PathBuf> {
-    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| Path::new(base).is_dir());
-    let base = base.map_or_else(std::env::temp_dir, PathBuf::from);
-    for attempt in 0..1000 {
-        let folder = base.join(format!("kinescope-run-{}-{attempt}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
 }
 
 impl Shared {

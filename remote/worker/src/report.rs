@@ -19,6 +19,15 @@ pub struct CallCount {
     pub waits: u64,
 }
 
+/// Bytes of frames between two machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireBytes {
+    /// Bytes to the agent.
+    pub sent: u64,
+    /// Bytes from the agent.
+    pub received: u64,
+}
+
 /// What a worker did for a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerReport {
@@ -32,6 +41,9 @@ pub struct WorkerReport {
     pub bytes_in: u64,
     /// Bytes of answers and of the staging area, to the program.
     pub bytes_out: u64,
+    /// Bytes between the machines, for a program whose calls went through a relay. The client knows them.
+    #[serde(default)]
+    pub wire: Option<WireBytes>,
 }
 
 impl WorkerReport {
@@ -127,6 +139,7 @@ impl Counters {
             calls,
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            wire: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::dispatch::play;
 use crate::host_copies::RELAY_VARIABLE;
 use crate::host_function_lane::HostFunctionLane;
 use crate::lock;
+use crate::printed_output::flush_output;
 use crate::report::WorkerReport;
 use crate::session::{Scope, Session};
 use cuda_driver::{CuResult, Driver, LoadError, OUT_OF_MEMORY};
@@ -233,10 +234,10 @@ impl Server {
             return answer.into_buffer();
         }
         let results = if result == 0 { answer.as_bytes() } else { &[] };
-        let mut sent = self.answer(header.sequence, result, results);
+        let mut sent = self.answer(header, result, results);
         if matches!(sent, Err(RingError::MessageTooLong { .. })) {
             // Lists of very many functions or nodes. The program gets an error, and the session goes on.
-            sent = self.answer(header.sequence, OUT_OF_MEMORY, &[]);
+            sent = self.answer(header, OUT_OF_MEMORY, &[]);
         }
         match sent {
             Ok(()) => {}
@@ -247,12 +248,15 @@ impl Server {
     }
 
     /// Sends an answer.
-    fn answer(&self, sequence: u64, result: CuResult, results: &[u8]) -> Result<(), RingError> {
+    fn answer(&self, header: &RequestHeader, result: CuResult, results: &[u8]) -> Result<(), RingError> {
+        if header.call.policy() == Policy::Blocking {
+            flush_output();
+        }
         let mut head = Encoder::default();
         let deferred = self.session.take_deferred();
         let released = self.session.copies.released(&self.session.driver);
         AnswerHeader {
-            sequence,
+            sequence: header.sequence,
             result,
             deferred,
             released,

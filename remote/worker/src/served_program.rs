@@ -13,6 +13,12 @@ pub trait ProgramServer: Send + Sync {
     fn serve(&self, program: UnixStream) -> std::io::Result<Box<dyn ServedProgram>>;
 }
 
+impl ProgramServer for Box<dyn ProgramServer> {
+    fn serve(&self, program: UnixStream) -> std::io::Result<Box<dyn ServedProgram>> {
+        (**self).serve(program)
+    }
+}
+
 /// A program that is being served. Its drop ends what serves it.
 pub trait ServedProgram: Send {
     /// Returns whether what serves it is still running.

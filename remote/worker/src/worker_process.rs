@@ -3,16 +3,35 @@
 use crate::SERVE_PROGRAM;
 use crate::report::{REPORT_VARIABLE, WorkerReport};
 use crate::served_program::{ProgramResult, ProgramServer, ServedProgram};
+use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval between two checks whether a worker has ended.
 const TICK: Duration = Duration::from_millis(2);
+
+/// Returns the environment of a worker that sees only these devices of this machine, in this order: names and values.
+#[must_use]
+pub fn device_environment(devices: &[u32]) -> Vec<(&'static str, String)> {
+    const VARIABLE: &str = "CUDA_VISIBLE_DEVICES";
+    // The numbers count the devices that this process sees.
+    let visible = std::env::var(VARIABLE).unwrap_or_default();
+    let visible: Vec<&str> = visible
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let name = |device: &u32| match visible.get(*device as usize) {
+        Some(name) => (*name).to_owned(),
+        None => device.to_string(),
+    };
+    vec![(VARIABLE, devices.iter().map(name).collect::<Vec<_>>().join(","))]
+}
 
 /// A worker process. It is killed on drop.
 #[derive(Debug)]
@@ -45,6 +64,19 @@ impl WorkerProcess {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns the standard output, if the command made it a pipe. A read does not block.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn take_output(&mut self) -> std::io::Result<Option<ChildStdout>> {
+        let Some(output) = self.child.stdout.take() else {
+            return Ok(None);
+        };
+        let flags = rustix::fs::fcntl_getfl(&output)?;
+        rustix::fs::fcntl_setfl(&output, flags | OFlags::NONBLOCK)?;
+        Ok(Some(output))
     }
 
     /// Returns whether the process is running.

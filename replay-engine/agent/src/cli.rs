@@ -48,6 +48,10 @@ pub enum Command {
     /// standard output. The agent starts one such process per run
     #[command(hide = true)]
     RunWasm,
+    /// Play the calls of one CUDA program of a client: standard input is a socket to it. The agent starts one such process
+    /// per program
+    #[command(hide = true)]
+    ServeProgram,
     /// Quiesce devices when the agent that started this process exits; the agent starts it itself
     #[command(hide = true)]
     Guard,
@@ -112,6 +116,17 @@ pub struct Serve {
     /// the inputs [default: half of the machine's memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     pub program_memory: Option<u32>,
+    /// Let paired clients run CUDA programs on the CUDA devices: their kernels and calls run in worker processes of this
+    /// agent
+    #[arg(long)]
+    pub live: bool,
+    /// Maximum pinned, mapped and managed memory of each CUDA program of a client at this machine, in mebibytes
+    /// [default: a quarter of the machine's memory]
+    #[arg(long, value_name = "MIB", requires = "live", value_parser = clap::value_parser!(u32).range(1..))]
+    pub live_memory: Option<u32>,
+    /// Record every CUDA program of a client into this folder, as `record --with cuda` does
+    #[arg(long, value_name = "FOLDER", requires = "live")]
+    pub live_record: Option<PathBuf>,
 }
 
 /// Width of the addresses that a device uses for DMA.

@@ -3,6 +3,7 @@
 
 mod cli;
 mod devices;
+mod live;
 mod pairing_prompt;
 mod programs;
 mod record;
@@ -53,6 +54,7 @@ fn run_command(cli: Cli) -> Result<ExitCode> {
         Command::Devices => list_devices(),
         Command::Guard => devices::run_guard(),
         Command::RunWasm => programs::serve_worker(),
+        Command::ServeProgram => live::serve_worker(),
         Command::PlayCalls => {
             replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout()).context("standard input or output")
         }

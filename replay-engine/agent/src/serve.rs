@@ -1,7 +1,7 @@
 //! The `serve` and `pair` verbs: listeners, their messages and their shutdown.
 
 use crate::cli::{Pair, Serve};
-use crate::{devices, pairing_prompt, print_line, programs};
+use crate::{devices, live, pairing_prompt, print_line, programs};
 use anyhow::{Context as _, Result, bail};
 use replay_engine::serve::{Options, Server};
 use replay_engine::target::Factory;
@@ -40,6 +40,15 @@ fn wasm_budgets(memory_mib: Option<u32>) -> WasmBudgets {
         input_bytes: memory_bytes / INPUT_SHARE,
         ..default
     }
+}
+
+/// Returns the maximum host memory of a live program, bytes. `memory_mib` is it in mebibytes, if given.
+fn live_memory(memory_mib: Option<u32>) -> u64 {
+    const DEFAULT_BYTES: u64 = 4 << 30;
+    const SHARE: u64 = 4;
+    let given = memory_mib.map(|mib| u64::from(mib) << 20);
+    let quarter = || memory_kib().map(|kib| (kib as u64).saturating_mul(1 << 10) / SHARE);
+    given.or_else(quarter).unwrap_or(DEFAULT_BYTES)
 }
 
 /// Returns the default size of the cache kept between replays, bytes. Small boards need their memory for runs.
@@ -98,6 +107,13 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
         },
     )?;
     server.serve_wasm(programs::runner(program_targets, budgets.memory_bytes));
+    if options.live {
+        server.serve_live(live::runner(
+            live_memory(options.live_memory),
+            options.live_record.clone(),
+        )?);
+        print_line("live CUDA programs of paired clients are allowed")?;
+    }
     let own = keys.key_pair().public().fingerprint();
     tracing::info!(key = own, keys = %keys.path().display(), "this agent's key");
     let (ended, end) = channel();

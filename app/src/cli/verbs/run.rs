@@ -1,4 +1,4 @@
-//! `run`: runs a CUDA program here, with its device in another process.
+//! `run`: runs a CUDA program here, with its device in another process or on an agent.
 
 use super::record::cuda::{report_api_trace, save_derived};
 use crate::cli::child_program::{absolute, exit_code, find_library, parse_bytes, prepend_to_list, wait_for_program};
@@ -6,20 +6,26 @@ use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
 use crate::cli::recording_folder::RecordingFolder;
+use crate::cli::replay_arguments::Keys;
 use crate::cli::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
-use remote_worker::{LibraryLink, LocalWorkers, ProgramSocket, WorkerReport, program_environment};
+use remote_agent::{AgentPrograms, AgentTarget, ProgramRecording};
+use remote_worker::{
+    LibraryLink, LocalWorkers, ProgramServer, ProgramSocket, WorkerReport, device_environment, program_environment,
+};
 use replay_cuda::current_program;
+use replay_engine::client::ClientError;
 use replay_engine::client::targets::{TargetName, parse};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use trace_core::container;
 
 pub const VERB: Verb = Verb {
     name: "run",
-    about: "Run a CUDA program whose device is in another process, and exit with its exit code",
+    about: "Run a CUDA program whose device is in another process or on an agent, and exit with its exit code",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -68,9 +74,12 @@ fn find_links() -> Result<Vec<LibraryLink>, Failure> {
 
 #[derive(Args)]
 struct Arguments {
-    /// Device that the program computes on: cuda:N
+    /// Device that the program computes on: cuda:N, agent:NAME/cudaN, agent://HOST:PORT/cudaN; agent:///PATH/cudaN for
+    /// an agent on this machine, with shared memory. Several devices of an agent: agent:NAME/cuda0,cuda1
     #[arg(long, value_name = "TARGET", required = true)]
     on: String,
+    #[command(flatten)]
+    keys: Keys,
     /// Wait for the result of each call: errors come from the call that has them
     #[arg(long)]
     wait_each: bool,
@@ -119,6 +128,9 @@ struct ProcessReport {
     /// Bytes that it sent and received.
     bytes_sent: u64,
     bytes_received: u64,
+    /// Bytes between this machine and the agent, for a program whose device is on an agent.
+    wire_bytes_sent: Option<u64>,
+    wire_bytes_received: Option<u64>,
     /// Calls by function, the most frequent first.
     functions: Vec<FunctionReport>,
 }
@@ -134,16 +146,7 @@ struct FunctionReport {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let device = match parse(&arguments.on) {
-        Ok(TargetName::Cuda(number)) => number,
-        Ok(_) => {
-            return Err(Failure::usage(format!(
-                "--on: '{}' is no CUDA device of this machine (expected cuda:N)",
-                arguments.on
-            )));
-        }
-        Err(e) => return Err(Failure::usage(format!("--on: {e}"))),
-    };
+    let target = parse_target(arguments)?;
     let links = find_links()?;
     let [program, rest @ ..] = arguments.program.as_slice() else {
         return Err(Failure::usage("no program to run is given"));
@@ -151,19 +154,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let recording = arguments
         .record
         .as_deref()
-        .map(|to| RunRecording::new(to, arguments.limit));
+        .map(|to| RunRecording::new(to, arguments.limit, &target));
     let recording = recording.transpose()?;
-    let recorder = recording.as_ref().map_or_else(Vec::new, RunRecording::environment);
-    let worker = move || {
-        let mut command = Command::new(current_program());
-        command
-            .env("CUDA_VISIBLE_DEVICES", device.to_string())
-            .env("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-            .envs(recorder.iter().map(|(name, value)| (name, value)));
-        command
-    };
-    let socket =
-        ProgramSocket::open(&links, |folder| Ok(LocalWorkers::new(worker, folder.to_owned()))).map_err(|e| Failure::file(Path::new("the socket for the program"), e))?;
+    let server = |folder: &Path| open_server(target, folder, program, recording.as_ref());
+    let socket = ProgramSocket::open(&links, |folder| server(folder).map_err(std::io::Error::other))
+        .map_err(|e| Failure::usage(format!("--on {}: {e}", arguments.on)))?;
     let folder = socket.library_folder();
     let mut child = Command::new(program)
         .args(rest)
@@ -203,22 +198,79 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Program(code))
 }
 
+/// Devices of a run.
+enum RunTarget {
+    /// A device of this machine.
+    Cuda(u32),
+    /// Devices of an agent.
+    Agent(AgentTarget),
+}
+
+fn parse_target(arguments: &Arguments) -> Result<RunTarget, Failure> {
+    let invalid = |e: ClientError| Failure::usage(format!("--on: {e}"));
+    if let TargetName::Cuda(number) = parse(&arguments.on).map_err(invalid)? {
+        return Ok(RunTarget::Cuda(number));
+    }
+    let keys = Arc::new(arguments.keys.open()?);
+    match AgentTarget::parse(&arguments.on, &keys).map_err(invalid)? {
+        Some(target) => Ok(RunTarget::Agent(target)),
+        None => Err(Failure::usage(format!(
+            "--on: '{}' is no CUDA device (expected cuda:N or agent:NAME/cudaN)",
+            arguments.on
+        ))),
+    }
+}
+
+/// Returns what serves the programs of a run. An agent is reached now, so that what it refuses is known before the program
+/// starts.
+fn open_server(
+    target: RunTarget,
+    folder: &Path,
+    program: &OsStr,
+    recording: Option<&RunRecording>,
+) -> Result<Box<dyn ProgramServer>, ClientError> {
+    match target {
+        RunTarget::Cuda(device) => {
+            let recorder = recording.map_or_else(Vec::new, RunRecording::environment);
+            let command = move || {
+                let mut command = Command::new(current_program());
+                command
+                    .envs(device_environment(&[device]))
+                    .envs(recorder.iter().map(|(name, value)| (name, value)));
+                command
+            };
+            Ok(Box::new(LocalWorkers::new(command, folder.to_owned())))
+        }
+        RunTarget::Agent(target) => {
+            let recording = recording.map(|recording| ProgramRecording {
+                file: recording.recorded(),
+                limit_bytes: recording.limit,
+            });
+            Ok(Box::new(AgentPrograms::open(target, program, recording)?))
+        }
+    }
+}
+
 /// The recording of a run: the recorder of CUDA programs is in the worker processes.
 struct RunRecording {
     /// The requested file, as it was given and as an absolute path.
     to: PathBuf,
     at: PathBuf,
-    library: PathBuf,
+    /// The recorder for workers of this machine. An agent has its own.
+    library: Option<PathBuf>,
     folder: RecordingFolder,
     limit: u64,
 }
 
 impl RunRecording {
-    fn new(to: &Path, limit: u64) -> Result<Self, Failure> {
+    fn new(to: &Path, limit: u64, target: &RunTarget) -> Result<Self, Failure> {
         let at = CommandFiles::default()
             .with_output("--record", Some(to))
             .check_kine(to)?;
-        let library = find_library(RECORDER.0, RECORDER.1)?;
+        let library = match target {
+            RunTarget::Cuda(_) => Some(find_library(RECORDER.0, RECORDER.1)?),
+            RunTarget::Agent(_) => None,
+        };
         let folder = RecordingFolder::create_next_to(&at).map_err(|e| Failure::file(to, e))?;
         Ok(Self {
             to: to.to_owned(),
@@ -238,10 +290,13 @@ impl RunRecording {
         absolute(&self.folder.path().join(self.name()))
     }
 
-    /// Returns the environment of the worker processes.
+    /// Returns the environment of worker processes of this machine.
     fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let Some(library) = &self.library else {
+            return Vec::new();
+        };
         vec![
-            ("LD_PRELOAD", self.library.clone().into_os_string()),
+            ("LD_PRELOAD", library.clone().into_os_string()),
             ("KINESCOPE_RECORD_TO", self.recorded().into_os_string()),
             ("KINESCOPE_RECORD_LIMIT", self.limit.to_string().into()),
         ]
@@ -295,6 +350,13 @@ fn report(
                 format_count(report.bytes_in, "byte"),
                 format_count(report.bytes_out, "byte"),
             ));
+            if let Some(wire) = report.wire {
+                complain(format_args!(
+                    "  between the machines: {} sent, {} received",
+                    format_count(wire.sent, "byte"),
+                    format_count(wire.received, "byte"),
+                ));
+            }
             for call in &report.calls {
                 let (calls, waits) = (format_count(call.requests, "call"), format_count(call.waits, "wait"));
                 complain(format_args!("  {}: {calls}, {waits}", call.name));
@@ -307,6 +369,8 @@ fn report(
         waits: report.waits(),
         bytes_sent: report.bytes_in,
         bytes_received: report.bytes_out,
+        wire_bytes_sent: report.wire.map(|wire| wire.sent),
+        wire_bytes_received: report.wire.map(|wire| wire.received),
         functions: report
             .calls
             .into_iter()

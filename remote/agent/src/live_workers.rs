@@ -1,0 +1,155 @@
+//! What an agent runs for programs of its clients: a worker process for each, behind a relay or with shared memory.
+
+use crate::local_worker::LocalWorkerSession;
+use crate::relayed_worker::RelayedWorkerSession;
+use crate::worker_recording::{RecordingPolicy, WorkerRecording};
+use remote_relay::{ContentStore, WorkerLimits};
+use remote_worker::{PrivateFolder, device_environment};
+use replay_engine::live::{LiveRunner, LiveSender, LiveSession, LiveStart};
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Size of the staging area of a program, bytes: what the program's library asks for.
+const STAGING_BYTES: u64 = 64 << 20;
+/// Prefix of the names of CUDA devices.
+const DEVICE_PREFIX: &str = "cuda";
+
+/// Settings of the workers.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// Maximum size of pinned, mapped and managed memory of a program at this machine, bytes.
+    pub host_bytes: u64,
+    /// Maximum size of the contents that are kept for later programs, bytes.
+    pub content_bytes: u64,
+    /// The recorder's library, if there is one.
+    pub recorder: Option<PathBuf>,
+    /// Folder in which every program is recorded, if the agent does that.
+    pub recordings: Option<PathBuf>,
+}
+
+/// Returns the command that starts a worker process, without its argument.
+type WorkerCommand = dyn Fn() -> Command + Send + Sync;
+
+/// What all workers share.
+pub struct WorkerShared {
+    command: Box<WorkerCommand>,
+    pub folder: PrivateFolder,
+    pub contents: Arc<ContentStore>,
+    pub limits: WorkerLimits,
+    pub policy: Option<RecordingPolicy>,
+    recorder: Option<PathBuf>,
+    /// Number of programs so far, for names of their files.
+    started: AtomicU64,
+}
+
+/// A program that is about to get its worker.
+pub struct WorkerStart {
+    /// What all workers share.
+    pub shared: Arc<WorkerShared>,
+    /// Number of the program.
+    pub number: u64,
+    /// The command of the worker, with its environment.
+    pub command: Command,
+    /// Its recording, if there is one.
+    pub recording: Option<WorkerRecording>,
+    /// Name of the client.
+    pub client: String,
+    /// Name of the program.
+    pub program: String,
+}
+
+impl WorkerStart {
+    /// Returns the file for the worker's report.
+    pub fn report_file(&self) -> PathBuf {
+        self.shared.folder.path().join(format!("report-{}", self.number))
+    }
+}
+
+/// Runs programs of clients by worker processes.
+pub struct LiveWorkers {
+    shared: Arc<WorkerShared>,
+}
+
+impl LiveWorkers {
+    /// Creates it. `command` starts a program that is a worker process for the argument
+    /// [`remote_worker::SERVE_PROGRAM`].
+    ///
+    /// # Errors
+    /// If the folder for sockets and reports cannot be created.
+    pub fn new(command: impl Fn() -> Command + Send + Sync + 'static, options: WorkerOptions) -> io::Result<Self> {
+        if let Some(folder) = &options.recordings {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(Self {
+            shared: Arc::new(WorkerShared {
+                command: Box::new(command),
+                folder: PrivateFolder::create("kinescope-live")?,
+                contents: ContentStore::new(options.content_bytes),
+                limits: WorkerLimits {
+                    staging_bytes: STAGING_BYTES,
+                    host_bytes: options.host_bytes,
+                },
+                policy: options.recordings.map(RecordingPolicy::new),
+                recorder: options.recorder,
+                started: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    fn prepare(&self, start: &LiveStart) -> Result<WorkerStart, String> {
+        let devices: Option<Vec<u32>> = start.request.devices.iter().map(|name| device_number(name)).collect();
+        let devices = devices.ok_or("only CUDA devices run live programs")?;
+        let shared = Arc::clone(&self.shared);
+        let number = shared.started.fetch_add(1, Ordering::Relaxed);
+        let recording = WorkerRecording::create(
+            start.request.recording,
+            shared.policy.as_ref(),
+            shared.recorder.as_deref(),
+            shared.folder.path().join(format!("recording-{number}")),
+        )?;
+        let mut command = (shared.command)();
+        command.envs(device_environment(&devices));
+        if let Some(recording) = &recording {
+            recording.prepare(&mut command);
+        }
+        Ok(WorkerStart {
+            shared,
+            number,
+            command,
+            recording,
+            client: start.client.clone(),
+            program: start.request.program.clone(),
+        })
+    }
+}
+
+/// Returns the number of a CUDA device, or `None` for another device.
+fn device_number(name: &str) -> Option<u32> {
+    name.strip_prefix(DEVICE_PREFIX)?.parse().ok()
+}
+
+impl std::fmt::Debug for LiveWorkers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveWorkers").finish_non_exhaustive()
+    }
+}
+
+impl LiveRunner for LiveWorkers {
+    fn serves(&self, device: &str) -> bool {
+        device_number(device).is_some()
+    }
+
+    fn start(&self, start: LiveStart, sender: LiveSender) -> Result<Arc<dyn LiveSession>, String> {
+        let prepared = self.prepare(&start)?;
+        match start.request.is_local {
+            true => Ok(LocalWorkerSession::start(prepared, sender).map_err(|e| e.to_string())?),
+            false => {
+                let contents = self.shared.contents.open(start.key.0);
+                Ok(RelayedWorkerSession::start(prepared, contents, sender).map_err(|e| e.to_string())?)
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A program of a client on the agent's machine: the client passes the program's socket to the worker, and both share
+//! memory without a relay.
+
+use crate::live_workers::{WorkerShared, WorkerStart};
+use crate::lock;
+use crate::relayed_worker::{END_LIMIT, end_of_program};
+use crate::worker_recording::WorkerRecording;
+use remote_ring::{RingError, receive_region};
+use remote_worker::{ProgramResult, WorkerProcess};
+use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker};
+use replay_engine::wire::pairing_code::nonce;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time in which a connection to the socket passes its file.
+const PASS_LIMIT: Duration = Duration::from_secs(5);
+/// Interval at which a worker is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The worker, once the client has passed the program's socket.
+enum Worker {
+    Waiting,
+    Running(Box<WorkerProcess>),
+    Ended(ProgramResult),
+}
+
+/// A program with its worker.
+pub struct LocalWorkerSession {
+    shared: Arc<WorkerShared>,
+    path: PathBuf,
+    token: [u8; 32],
+    worker: Mutex<Worker>,
+    change: Condvar,
+    is_over: AtomicBool,
+    recording: Option<WorkerRecording>,
+    client: String,
+    program: String,
+}
+
+impl LocalWorkerSession {
+    /// Opens the socket at which the client passes the program's socket.
+    ///
+    /// # Errors
+    /// If the socket cannot be opened.
+    pub fn start(start: WorkerStart, sender: LiveSender) -> io::Result<Arc<Self>> {
+        let path = start.shared.folder.path().join(format!("worker-{}", start.number));
+        let listener = UnixListener::bind(&path)?;
+        let report = start.report_file();
+        let token = nonce().map_err(io::Error::other)?;
+        let session = Arc::new(Self {
+            shared: start.shared,
+            path,
+            token,
+            worker: Mutex::new(Worker::Waiting),
+            change: Condvar::new(),
+            is_over: AtomicBool::new(false),
+            recording: start.recording,
+            client: start.client,
+            program: start.program,
+        });
+        let (of, command) = (Arc::clone(&session), start.command);
+        let thread = std::thread::Builder::new().name("kinescope-worker".into());
+        thread.spawn(move || {
+            if let Err(why) = of.serve(&listener, command, report) {
+                sender.report_end(&why);
+            }
+        })?;
+        Ok(session)
+    }
+
+    /// Takes the program's socket, starts the worker, and watches it.
+    fn serve(&self, listener: &UnixListener, command: Command, report: PathBuf) -> Result<(), String> {
+        let Some(program) = self.take_program(listener) else {
+            return Ok(());
+        };
+        // Nobody else may pass a socket.
+        let _ = std::fs::remove_file(&self.path);
+        let worker = WorkerProcess::start(command, program, report)
+            .map_err(|e| format!("the worker process cannot be started: {e}"))?;
+        *lock(&self.worker) = Worker::Running(Box::new(worker));
+        self.change.notify_all();
+        loop {
+            std::thread::sleep(TICK);
+            let mut state = lock(&self.worker);
+            let Worker::Running(worker) = &mut *state else {
+                return Ok(());
+            };
+            if worker.is_running() {
+                continue;
+            }
+            let result = worker.finish(Instant::now());
+            let failure = result.failure.clone();
+            *state = Worker::Ended(result);
+            self.change.notify_all();
+            // A worker that ends well has seen the end of its program.
+            return failure.map_or(Ok(()), Err);
+        }
+    }
+
+    /// Returns the socket of the program, or `None` if the session ends before.
+    fn take_program(&self, listener: &UnixListener) -> Option<OwnedFd> {
+        loop {
+            let (connection, _) = listener.accept().ok()?;
+            if self.is_over.load(Ordering::Relaxed) {
+                return None;
+            }
+            // Whoever does not know the token passes nothing.
+            match self.receive(&connection) {
+                Ok((token, file)) if token == self.token => return Some(file),
+                _ => {}
+            }
+        }
+    }
+
+    fn receive(&self, connection: &UnixStream) -> Result<(Vec<u8>, OwnedFd), RingError> {
+        let system = |source| RingError::System {
+            action: "setting the limit of a connection",
+            source,
+        };
+        connection.set_read_timeout(Some(PASS_LIMIT)).map_err(system)?;
+        receive_region(connection)
+    }
+}
+
+impl LiveSession for LocalWorkerSession {
+    fn preface(&self) -> (Option<LocalWorker>, Vec<u8>) {
+        let worker = LocalWorker {
+            path: self.path.as_os_str().as_bytes().to_vec(),
+            token: self.token,
+        };
+        (Some(worker), Vec::new())
+    }
+
+    fn take_frame(&self, _: u32, _: &[u8]) -> Result<(), String> {
+        Err("a program that shares memory with its worker sends no frames".to_owned())
+    }
+
+    fn add_lane(&self, _: u32, _: LiveSender) -> Result<(), String> {
+        Err("a program that shares memory with its worker has no lanes".to_owned())
+    }
+
+    fn finish(&self) -> LiveEnd {
+        let limit = Instant::now() + END_LIMIT;
+        let mut state = lock(&self.worker);
+        let result = loop {
+            match std::mem::replace(&mut *state, Worker::Waiting) {
+                Worker::Waiting => break ProgramResult::default(),
+                Worker::Ended(result) => break result,
+                Worker::Running(worker) if Instant::now() < limit && !self.is_over.load(Ordering::Relaxed) => {
+                    *state = Worker::Running(worker);
+                    let waited = self.change.wait_timeout(state, TICK);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Worker::Running(mut worker) => break worker.finish(limit.min(Instant::now())),
+            }
+        };
+        drop(state);
+        end_of_program(
+            result,
+            self.recording.as_ref(),
+            &self.shared,
+            &self.client,
+            &self.program,
+        )
+    }
+
+    fn end(&self) {
+        if self.is_over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // A connection wakes the thread that accepts one.
+        let _ = UnixStream::connect(&self.path);
+        let _ = std::fs::remove_file(&self.path);
+        // The drop of the process kills it.
+        *lock(&self.worker) = Worker::Waiting;
+        self.change.notify_all();
+    }
+
+    fn describe(&self) -> String {
+        self.program.clone()
+    }
+}
+
+impl Drop for LocalWorkerSession {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
