@@ -5,6 +5,7 @@ use replay_engine::client::targets::{self, TargetName};
 use replay_engine::plan::{Plan, PlanBody, RegisterPlan};
 use replay_engine::run::{ArtifactsHeader, ReceivedArtifacts};
 use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
+use replay_engine::wire::live_message::{LiveCommand, LiveReply};
 use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
 };
@@ -18,7 +19,7 @@ pub fn wire(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
     };
-    match kind % 12 {
+    match kind % 14 {
         0 => {
             let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) else {
                 return false;
@@ -47,6 +48,8 @@ pub fn wire(data: &[u8]) -> bool {
         8 => check_round_trip::<RunReply>(rest),
         10 => check_round_trip::<WasmRequest>(rest),
         11 => check_round_trip::<WasmReply>(rest),
+        12 => check_round_trip::<LiveCommand>(rest),
+        13 => check_round_trip::<LiveReply>(rest),
         _ => pieces(
             rest,
             if kind & 0x80 == 0 {

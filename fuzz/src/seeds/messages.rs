@@ -2,11 +2,13 @@
 
 use super::seed::Add;
 use crate::plans;
+use replay_engine::live::{LiveGrant, LiveRecording, LiveRequest, LocalWorker};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::run::ArtifactsHeader;
 use replay_engine::target::TargetRequest;
 use replay_engine::wasm::{WasmCall, WasmCopyLimits, WasmEnd, WasmLocation, WasmReport, WasmRun, WasmTranslation};
 use replay_engine::wire::delta::{Outline, Step};
+use replay_engine::wire::live_message::{LiveCommand, LiveRefusal, LiveReply};
 use replay_engine::wire::message::{
     DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest,
     SessionRefusal, SessionReply,
@@ -124,6 +126,46 @@ fn add_wasm(add: Add<'_>) {
     add("wire", "wasm-failed", message(11, &failed));
 }
 
+/// Adds the seeds about live programs.
+fn add_live(add: Add<'_>) {
+    let request = LiveRequest {
+        devices: vec!["cuda0".into(), "cuda1".into()],
+        program: "vector_add".into(),
+        process: 4000,
+        recording: Some(LiveRecording { limit_bytes: 1 << 30 }),
+        is_local: true,
+    };
+    let start = LiveCommand::Start(Box::new(request));
+    add("wire", "live-start", message(12, &start));
+    add("wire", "live-join", message(12, &LiveCommand::Join { token: [7; 32] }));
+    add("wire", "live-finish", message(12, &LiveCommand::Finish));
+    let grant = LiveGrant {
+        token: [7; 32],
+        max_lanes: 8,
+        local: Some(LocalWorker {
+            path: b"/run/worker.sock".to_vec(),
+            token: [9; 32],
+        }),
+        preface: vec![1, 2, 3],
+    };
+    let started = LiveReply::Started(Box::new(grant));
+    add("wire", "live-started", message(13, &started));
+    add("wire", "live-joined", message(13, &LiveReply::Joined { lane: 1 }));
+    let (device, holder) = ("cuda0".to_owned(), "alice".to_owned());
+    let refused = LiveReply::Refused(LiveRefusal::Busy {
+        device,
+        holder,
+        since_s: 5,
+    });
+    add("wire", "live-refused", message(13, &refused));
+    let ended = LiveReply::Ended {
+        error: Some("the worker process ended".into()),
+        report: vec![4, 5],
+        recordings: vec![("vector_add.kine".into(), 4096)],
+    };
+    add("wire", "live-ended", message(13, &ended));
+}
+
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
     add("key_store", "two-peers", KEYS.into());
@@ -220,6 +262,7 @@ pub fn add(add: Add<'_>) {
     add("wire", "traced", message(8, &RunReply::TracedMemory { report, bytes }));
     add("wire", "progress", message(8, &RunReply::Progress(5)));
     add_wasm(add);
+    add_live(add);
     let piece = first_piece(Topic::Run, b"\0\0\0\0\x05\0\0\0")
         .map(|(p, _)| p)
         .unwrap_or_default();
