@@ -18,6 +18,8 @@ pub struct Agent {
     pub child: Child,
     /// The socket that it listens on in addition to its port.
     pub socket: PathBuf,
+    /// Its address for TCP: `HOST:PORT`.
+    pub address: String,
     log: PathBuf,
 }
 
@@ -86,7 +88,12 @@ impl Agent {
         let paired = pair.answer("y");
         assert_eq!(paired.code, Some(0), "{paired:?}");
         let log = cuda.file(LOG);
-        Self { child, socket, log }
+        Self {
+            child,
+            socket,
+            address,
+            log,
+        }
     }
 
     /// Returns the log until now.

@@ -22,7 +22,13 @@ impl AgentTarget {
     /// If the name has no known form.
     pub fn parse(name: &str, keys: &Arc<KeyStore>) -> Result<Option<Self>, ClientError> {
         let (devices, is_local) = match targets::parse(name)? {
-            TargetName::Paired { device, .. } | TargetName::Tcp { device, .. } => (device, false),
+            TargetName::Tcp { device, .. } => (device, false),
+            TargetName::Paired { agent, device } => {
+                let peer = keys.find_by_name(&agent)?;
+                // The address of an agent on this machine can be the path of its socket.
+                let is_local = peer.is_some_and(|peer| peer.address.contains('/'));
+                (device, is_local)
+            }
             TargetName::Unix { device, .. } => (device, true),
             _ => return Ok(None),
         };

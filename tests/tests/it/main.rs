@@ -54,6 +54,7 @@ mod pairing;
 mod record_live;
 mod recordings;
 mod register_maps;
+mod remote_agent;
 mod remote_cuda;
 mod remote_functions;
 mod remote_hostile;

@@ -57,7 +57,7 @@ fn programs_give_the_same_results_when_each_call_waits() {
 }
 
 /// Programs that the library serves.
-const PROGRAMS: &[&[&str]] = &[
+pub const PROGRAMS: &[&[&str]] = &[
     &["vector_add"],
     &["vector_add", "--via", "dlsym"],
     &["vector_add", "--via", "library"],
@@ -259,7 +259,7 @@ fn target_that_is_no_device_of_this_machine_is_refused_before_the_program_runs()
     for (target, message) in [
         (
             "software:mali-g71",
-            "is no CUDA device of this machine (expected cuda:N)",
+            "is no CUDA device (expected cuda:N or agent:NAME/cudaN)",
         ),
         ("cuda:", "the device's number is missing"),
         ("gpu", "it must begin with"),

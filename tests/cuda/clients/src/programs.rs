@@ -1,6 +1,7 @@
 //! List of the programs, by name.
 
 mod assembled;
+mod constants;
 mod costs;
 mod edge_cases;
 mod extras;
@@ -25,7 +26,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 28] = [
+const PROGRAMS: [(&str, Program); 29] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -51,6 +52,7 @@ const PROGRAMS: [(&str, Program); 28] = [
     ("past", mapped::past),
     ("collective", simple::collective),
     ("assembled", assembled::assembled),
+    ("constants", constants::constants),
     ("costs", costs::costs),
     ("states", states::states),
     ("steps", steps::steps),
