@@ -112,6 +112,10 @@ pub struct Serve {
     /// the inputs [default: half of the machine's memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     pub program_memory: Option<u32>,
+    /// Let paired clients run CUDA programs on the CUDA devices: their kernels and calls run in worker processes of this
+    /// agent
+    #[arg(long)]
+    pub live: bool,
 }
 
 /// Width of the addresses that a device uses for DMA.

@@ -3,6 +3,7 @@
 use crate::cli::{Pair, Serve};
 use crate::{devices, pairing_prompt, print_line, programs};
 use anyhow::{Context as _, Result, bail};
+use replay_engine::live::LiveBudgets;
 use replay_engine::serve::{Options, Server};
 use replay_engine::target::Factory;
 use replay_engine::wasm::WasmBudgets;
@@ -94,10 +95,15 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
                 Options::default().plan_pages
             },
             wasm: budgets.clone(),
+            live: LiveBudgets::default(),
             ..Options::default()
         },
     )?;
     server.serve_wasm(programs::runner(program_targets, budgets.memory_bytes));
+    if options.live {
+        // The runner is handed in here, with `server.serve_live`.
+        bail!("--live: this build of the agent has no runner of live programs");
+    }
     let own = keys.key_pair().public().fingerprint();
     tracing::info!(key = own, keys = %keys.path().display(), "this agent's key");
     let (ended, end) = channel();
