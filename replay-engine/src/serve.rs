@@ -336,7 +336,11 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::{ANSWER_LIMIT, ANSWER_MARGIN, MAX_REPEATS, Options};
-    use crate::wire::{HANDSHAKE_LIMIT, HEARTBEAT, PREAMBLE_BYTES, SILENCE, WRITE_LIMIT};
+    use crate::live::{
+        MAX_DEVICES, MAX_PREFACE_BYTES, MAX_PROGRAM_BYTES, MAX_RECORDING_BYTES, MAX_RECORDING_NAME_BYTES,
+        MAX_RECORDINGS, MAX_REPORT_BYTES,
+    };
+    use crate::wire::{HANDSHAKE_LIMIT, HEARTBEAT, HIGHEST, PREAMBLE_BYTES, SILENCE, WRITE_LIMIT};
 
     #[test]
     fn the_protocol_page_states_the_limits_of_the_program() {
@@ -366,6 +370,21 @@ mod tests {
                 limits.connections, limits.strangers
             ),
             format!("{} of the {} for one key", limits.share, limits.connections),
+            format!(
+                "runs {} programs at the same time, and {} of one client",
+                limits.live.sessions, limits.live.sessions_per_client
+            ),
+            format!("A program has at most {} lanes", limits.live.lanes),
+            format!("a byte string of at most {} KiB", MAX_PREFACE_BYTES >> 10),
+            format!("a byte string of at most {} MiB", MAX_REPORT_BYTES >> 20),
+            format!(
+                "There are at most {MAX_RECORDINGS}, together at most {} GiB",
+                MAX_RECORDING_BYTES >> 30
+            ),
+            format!("A name has 1 to {MAX_RECORDING_NAME_BYTES} bytes"),
+            format!("devices, 1 to {MAX_DEVICES}, each once"),
+            format!("name, at most {MAX_PROGRAM_BYTES} bytes"),
+            format!("This is protocol version {HIGHEST}."),
         ] {
             assert!(
                 page.contains(&stated),

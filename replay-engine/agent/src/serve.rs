@@ -3,6 +3,7 @@
 use crate::cli::{Pair, Serve};
 use crate::{devices, live, pairing_prompt, print_line, programs};
 use anyhow::{Context as _, Result, bail};
+use replay_engine::live::LiveBudgets;
 use replay_engine::serve::{Options, Server};
 use replay_engine::target::Factory;
 use replay_engine::wasm::WasmBudgets;
@@ -103,6 +104,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
                 Options::default().plan_pages
             },
             wasm: budgets.clone(),
+            live: LiveBudgets::default(),
             ..Options::default()
         },
     )?;
