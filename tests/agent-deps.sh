@@ -50,6 +50,8 @@ may_not kinescope-nvidia trace-core replay-engine replay-core trace-query kinesc
 may_not kinescope-remote-cuda trace-core replay-engine kinescope kinescope-agent snow serde_json
 may_not kinescope-remote-cudart trace-core replay-engine kinescope kinescope-agent remote-calls remote-ring
 may_not remote-worker trace-core replay-engine kinescope kinescope-agent kinescope-remote-cuda
+may_not remote-relay trace-core replay-engine kinescope kinescope-agent kinescope-remote-cuda remote-worker snow
+may_not remote-agent kinescope kinescope-agent kinescope-session kinescope-remote-cuda replay-cuda device-mali egui eframe parquet
 may_not remote-calls remote-ring trace-core replay-engine kinescope
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope kinescope-session egui eframe parquet
 # The printer of WebAssembly text brings anyhow; the session itself names only typed errors.
