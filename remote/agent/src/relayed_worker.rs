@@ -81,7 +81,7 @@ impl LiveSession for RelayedWorkerSession {
     }
 
     fn finish(&self) -> LiveEnd {
-        self.end.finish();
+        self.end.end();
         let result = lock(&self.worker).finish(Instant::now() + END_LIMIT);
         // The client may be gone; then the output has no reader.
         let _ = self.end.finish_output();

@@ -101,7 +101,7 @@ impl ServedProgram for Relayed {
 
     fn finish(mut self: Box<Self>, limit: Instant) -> ProgramResult {
         let reason = self.program.wait(Some(limit));
-        self.worker_end.finish();
+        self.worker_end.end();
         let result = self.worker.finish(limit);
         ProgramResult {
             failure: result.failure.or(reason.flatten()),

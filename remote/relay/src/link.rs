@@ -27,7 +27,7 @@ pub trait FrameSender: Send + Sync {
     /// If the connection is lost.
     fn send(&self, frame: &[u8]) -> Result<(), RelayError>;
 
-    /// Ends the connection.
+    /// Ends the connection. Only lanes are ended so.
     fn close(&self);
 }
 
@@ -90,10 +90,9 @@ impl Link {
         }
     }
 
-    /// Ends the connection and its lanes.
-    pub fn close(&self) {
+    /// Ends the lanes. The main connection is for the owner of its sender to end.
+    pub fn end_lanes(&self) {
         self.lanes.end();
-        self.sender.close();
     }
 }
 

@@ -207,6 +207,7 @@ impl ProgramEnd {
         drop(ended);
         self.end.notify_all();
         self.arrivals.end();
+        self.link.end_lanes();
         lock(&self.host_calls).take();
         // The program can be gone.
         let _ = self.peer.socket().shutdown(Shutdown::Both);

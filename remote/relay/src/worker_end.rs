@@ -180,21 +180,13 @@ impl WorkerEnd {
             .ok_or(RelayError::Unexpected("a record before the description of the memory"))
     }
 
-    /// Ends the relay: the worker sees the end of its program.
+    /// Ends the relay: the worker sees the end of its program. The main connection stays.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.arrivals.end();
         if let Some(body) = self.body.get() {
-            body.link.close();
+            body.link.end_lanes();
         }
-        // The worker can be gone.
-        let _ = self.peer.socket().shutdown(Shutdown::Both);
-    }
-
-    /// Lets the worker see the end of its program. The connection stays.
-    pub fn finish(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.arrivals.end();
         // The worker can be gone.
         let _ = self.peer.socket().shutdown(Shutdown::Both);
     }

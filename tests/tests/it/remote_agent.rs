@@ -153,7 +153,11 @@ fn agent_refuses_before_the_program_runs() {
     let lab = Lab::start();
     let closed = Lab::start_with(&[]);
     for (lab, device, message) in [
-        (&lab, "cuda9", "`cuda9` runs no live programs; the agent runs them on cuda0"),
+        (
+            &lab,
+            "cuda9",
+            "`cuda9` runs no live programs; the agent runs them on cuda0",
+        ),
         (&lab, "cuda0,cuda0", "a device is named twice"),
         (&closed, "cuda0", "kinescope-agent serve --live"),
     ] {
@@ -183,7 +187,11 @@ fn programs_share_the_device_and_keep_replays_away() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let replay = |options: &[&str]| {
         let mut command = Command::new(program("kinescope"));
-        command.arg("replay").arg(&recorded.path).args(["--on", "agent:lab/cuda0"]).args(options);
+        command
+            .arg("replay")
+            .arg(&recorded.path)
+            .args(["--on", "agent:lab/cuda0"])
+            .args(options);
         command.env("KINESCOPE_KEYS", lab.cuda.file("keys"));
         run_to_end(&mut command)
     };
@@ -247,7 +255,10 @@ fn programs_without_worker_or_agent_get_an_error() {
         }
         let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(1), "{on} {victim}: {ended:?}");
-        assert!(ended.err.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"), "{on} {victim}: {ended:?}");
+        assert!(
+            ended.err.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"),
+            "{on} {victim}: {ended:?}"
+        );
         let reason = match victim {
             "worker" => "worker process",
             _ => "the connection to the agent was lost",
@@ -263,7 +274,13 @@ fn stopped_agent_ends_its_programs() {
     let [over_tcp, _] = lab.targets();
     let runner = lab.start_hanging(&over_tcp);
     let id = lab.agent.child.id();
-    assert!(Command::new("sh").args(["-c", &format!("kill {id}")]).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .args(["-c", &format!("kill {id}")])
+            .status()
+            .unwrap()
+            .success()
+    );
     let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
     assert!(ended.err.contains("the agent is being stopped"), "{ended:?}");
     assert!(lab.agent.child.wait().unwrap().success());
@@ -281,8 +298,13 @@ fn recorded_runs_on_an_agent_replay_with_the_same_outputs() {
         assert!(ended.err.contains("12 launches"), "{ended:?}");
         assert_eq!(open(&to).events.launches.len(), 12);
         let (answer, outputs) = lab.cuda.replay(&to, &Value::Null, &[]);
-        let played = answer["played"]["outputs"].as_array().unwrap_or_else(|| panic!("{answer}"));
-        assert!(played.iter().all(|output| output["differs_at"] == Value::Null), "{answer}");
+        let played = answer["played"]["outputs"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{answer}"));
+        assert!(
+            played.iter().all(|output| output["differs_at"] == Value::Null),
+            "{answer}"
+        );
         assert!(!outputs.is_empty(), "{answer}");
     }
     lab.wait_until_free();
@@ -305,7 +327,11 @@ fn agent_records_every_program_by_policy() {
 }
 
 fn report(ended: &ProgramOutput) -> Value {
-    let json = ended.out.lines().skip_while(|line| !line.starts_with('{')).collect::<String>();
+    let json = ended
+        .out
+        .lines()
+        .skip_while(|line| !line.starts_with('{'))
+        .collect::<String>();
     serde_json::from_str(&json).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
 
@@ -408,6 +434,9 @@ fn loop_of_launches_on_a_distant_agent_waits_once() {
     let ((few_turns, few_waits), (many_turns, many_waits)) = (turns("10"), turns("100"));
     assert_eq!(few_waits, many_waits);
     // The end of the loop may or may not meet a frame that is under way.
-    assert!(many_turns <= few_turns + 4, "{few_turns} and {many_turns} changes of direction");
+    assert!(
+        many_turns <= few_turns + 4,
+        "{few_turns} and {many_turns} changes of direction"
+    );
     assert!(proxy.bytes.load(Ordering::Relaxed) > 0);
 }

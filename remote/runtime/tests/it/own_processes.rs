@@ -62,7 +62,10 @@ fn an_error_of_a_lost_context_stays() {
 
 #[test]
 fn a_machine_without_devices_has_the_count_zero() {
-    if !runs_alone("a_machine_without_devices_has_the_count_zero", &[("STAND_IN_FAIL", "cuInit:1=100")]) {
+    if !runs_alone(
+        "a_machine_without_devices_has_the_count_zero",
+        &[("STAND_IN_FAIL", "cuInit:1=100")],
+    ) {
         return;
     }
     let library = RuntimeLibrary::new(12);

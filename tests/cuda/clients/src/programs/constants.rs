@@ -11,7 +11,9 @@ const BYTES: u32 = 100 << 20;
 pub fn constants(w: &mut ProgramContext<'_>) -> ClientResult {
     let (gpu, words) = (w.gpu, w.size(BYTES) as usize / 8);
     // No part of the data equals another one.
-    let data: Vec<u32> = (0..words as u32).map(|index| index.wrapping_mul(2_654_435_761)).collect();
+    let data: Vec<u32> = (0..words as u32)
+        .map(|index| index.wrapping_mul(2_654_435_761))
+        .collect();
     let (pageable, pinned) = (gpu.upload_new(&data)?, gpu.alloc(words * 4)?);
     let host = gpu.pinned(words)?;
     for (to, from) in host.iter_mut().zip(&data) {
