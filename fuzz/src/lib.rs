@@ -30,6 +30,7 @@ pub mod qemu;
 pub mod recorder;
 pub mod recordings;
 pub mod remote_calls;
+pub mod remote_relay;
 pub mod seeds;
 pub mod shader_code;
 pub mod shader_job;
@@ -102,6 +103,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("register_map", machine::register_map),
     ("regs_history", recordings::regs_history),
     ("remote_calls", remote_calls::remote_calls),
+    ("remote_relay", remote_relay::remote_relay),
     ("shader_code", shader_code::shader_code),
     ("shader_job", shader_job::shader_job),
     ("strace", recordings::strace),

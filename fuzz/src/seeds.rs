@@ -13,6 +13,7 @@ mod ptx;
 mod recorder;
 mod recordings;
 mod remote_calls;
+mod remote_relay;
 mod seed;
 mod shaders;
 mod text;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Seed> {
     recorder::add(&mut add);
     recordings::add(&mut add);
     remote_calls::add(&mut add);
+    remote_relay::add(&mut add);
     shaders::add_code(&mut add);
     shaders::add_jobs(&mut add);
     textures::add(&mut add);

@@ -60,6 +60,8 @@ impl Agent {
             .env("XDG_CACHE_HOME", cuda.file("agent-cache"));
         let mut child = cuda
             .count_ticks(cuda.set_environment(&mut command))
+            // Workers of live programs count the kernels that they start.
+            .env("KINESCOPE_WORKER_WRITES", socket.with_file_name(""))
             .envs(set.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

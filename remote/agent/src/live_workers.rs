@@ -4,7 +4,7 @@ use crate::local_worker::LocalWorkerSession;
 use crate::relayed_worker::RelayedWorkerSession;
 use crate::worker_recording::{RecordingPolicy, WorkerRecording};
 use remote_relay::{ContentStore, WorkerLimits};
-use remote_worker::{PrivateFolder, device_environment};
+use remote_worker::{CONFINEMENT_VARIABLE, PrivateFolder, device_environment};
 use replay_engine::live::{LiveRunner, LiveSender, LiveSession, LiveStart};
 use std::io;
 use std::path::PathBuf;
@@ -49,8 +49,8 @@ pub struct WorkerShared {
 pub struct WorkerStart {
     /// What all workers share.
     pub shared: Arc<WorkerShared>,
-    /// Number of the program.
-    pub number: u64,
+    /// Folder of the worker. Its recording and its report are there.
+    pub folder: WorkerFolder,
     /// The command of the worker, with its environment.
     pub command: Command,
     /// Its recording, if there is one.
@@ -61,10 +61,21 @@ pub struct WorkerStart {
     pub program: String,
 }
 
-impl WorkerStart {
-    /// Returns the file for the worker's report.
-    pub fn report_file(&self) -> PathBuf {
-        self.shared.folder.path().join(format!("report-{}", self.number))
+/// The folder of a worker, removed on drop.
+#[derive(Debug)]
+pub struct WorkerFolder(PathBuf);
+
+impl WorkerFolder {
+    /// Returns the path of a file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for WorkerFolder {
+    fn drop(&mut self) {
+        // What cannot be removed stays until the agent's folder is.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -104,20 +115,34 @@ impl LiveWorkers {
         let devices = devices.ok_or("only CUDA devices run live programs")?;
         let shared = Arc::clone(&self.shared);
         let number = shared.started.fetch_add(1, Ordering::Relaxed);
+        let folder = WorkerFolder(shared.folder.path().join(format!("worker-{number}")));
+        std::fs::create_dir(&folder.0).map_err(|e| format!("the folder of the worker: {e}"))?;
+        // Code that the driver compiled for one client is not for another.
+        let cache = shared.folder.path().join(format!("cache-{}", start.key.fingerprint()));
+        std::fs::create_dir_all(&cache).map_err(|e| format!("the cache of the worker: {e}"))?;
         let recording = WorkerRecording::create(
             start.request.recording,
             shared.policy.as_ref(),
             shared.recorder.as_deref(),
-            shared.folder.path().join(format!("recording-{number}")),
+            folder.file("recording"),
         )?;
         let mut command = (shared.command)();
-        command.envs(device_environment(&devices));
+        command
+            .envs(device_environment(&devices))
+            .env("CUDA_CACHE_PATH", &cache);
+        // The agent's own environment can name more folders.
+        let more = std::env::var_os(CONFINEMENT_VARIABLE).unwrap_or_default();
+        let writable = [folder.0.clone(), cache]
+            .into_iter()
+            .chain(std::env::split_paths(&more));
+        let writable = std::env::join_paths(writable).map_err(|e| e.to_string())?;
+        command.env(CONFINEMENT_VARIABLE, writable);
         if let Some(recording) = &recording {
             recording.prepare(&mut command);
         }
         Ok(WorkerStart {
             shared,
-            number,
+            folder,
             command,
             recording,
             client: start.client.clone(),

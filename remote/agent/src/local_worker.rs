@@ -1,7 +1,7 @@
 //! A program of a client on the agent's machine: the client passes the program's socket to the worker, and both share
 //! memory without a relay.
 
-use crate::live_workers::{WorkerShared, WorkerStart};
+use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
 use crate::relayed_worker::{END_LIMIT, end_of_program};
 use crate::worker_recording::WorkerRecording;
@@ -42,6 +42,7 @@ pub struct LocalWorkerSession {
     recording: Option<WorkerRecording>,
     client: String,
     program: String,
+    _folder: WorkerFolder,
 }
 
 impl LocalWorkerSession {
@@ -50,9 +51,9 @@ impl LocalWorkerSession {
     /// # Errors
     /// If the socket cannot be opened.
     pub fn start(start: WorkerStart, sender: LiveSender) -> io::Result<Arc<Self>> {
-        let path = start.shared.folder.path().join(format!("worker-{}", start.number));
+        let path = start.folder.file("socket");
         let listener = UnixListener::bind(&path)?;
-        let report = start.report_file();
+        let report = start.folder.file("report");
         let token = nonce().map_err(io::Error::other)?;
         let session = Arc::new(Self {
             shared: start.shared,
@@ -64,6 +65,7 @@ impl LocalWorkerSession {
             recording: start.recording,
             client: start.client,
             program: start.program,
+            _folder: start.folder,
         });
         let (of, command) = (Arc::clone(&session), start.command);
         let thread = std::thread::Builder::new().name("kinescope-worker".into());

@@ -1,7 +1,7 @@
 //! A program of a client on another machine: its worker process behind a relay.
 
 use crate::frames::{FrameBytes, LiveFrames};
-use crate::live_workers::{WorkerShared, WorkerStart};
+use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
 use crate::worker_recording::WorkerRecording;
 use remote_relay::{ClientContents, WorkerEnd};
@@ -27,6 +27,7 @@ pub struct RelayedWorkerSession {
     digests: Vec<u8>,
     client: String,
     program: String,
+    _folder: WorkerFolder,
 }
 
 impl RelayedWorkerSession {
@@ -36,7 +37,7 @@ impl RelayedWorkerSession {
     /// If the process cannot be started.
     pub fn start(mut start: WorkerStart, contents: ClientContents, sender: LiveSender) -> io::Result<Arc<Self>> {
         let (here, there) = UnixStream::pair()?;
-        let report = start.report_file();
+        let report = start.folder.file("report");
         start.command.env(RELAY_VARIABLE, "yes").stdout(Stdio::piped());
         let mut worker = WorkerProcess::start(start.command, there.into(), report)?;
         let bytes = Arc::new(FrameBytes::default());
@@ -61,6 +62,7 @@ impl RelayedWorkerSession {
             digests,
             client: start.client,
             program: start.program,
+            _folder: start.folder,
         }))
     }
 }

@@ -128,10 +128,3 @@ impl WorkerRecording {
         Ok((self.is_sent && is_valid_recording_name(&name)).then_some(LiveFile { name, path }))
     }
 }
-
-impl Drop for WorkerRecording {
-    fn drop(&mut self) {
-        // What cannot be removed stays until the agent's folder is.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}

@@ -24,8 +24,10 @@ mod worker_end;
 
 pub use content_store::{ClientContents, ContentStore};
 pub use error::RelayError;
+pub use host_memory::HostMemory;
 pub use link::{FrameSender, MAX_FRAME_BYTES};
 pub use program_end::ProgramEnd;
+pub use request_ranges::{RequestRanges, SharedRange};
 pub use worker_end::{WorkerEnd, WorkerLimits};
 
 /// Takes a lock, even if a thread panicked while it held the lock.

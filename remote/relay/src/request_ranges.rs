@@ -255,3 +255,174 @@ fn host_range(part: HostPart<'_>, bytes: u64) -> Option<SharedRange> {
     };
     (bytes > 0).then_some(SharedRange { area, offset, bytes })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remote_calls::{Encoder, HandleKind, RequestFlags};
+
+    const WINDOW: u64 = 0x2a00_0000_0000;
+
+    fn header(call: CallId, thread: u32) -> RequestHeader {
+        RequestHeader {
+            call,
+            flags: RequestFlags::default(),
+            thread,
+            sequence: 1,
+            context: HandleNumber::NULL,
+        }
+    }
+
+    fn ranges(memory: &mut HostMemory, call: CallId, write: impl FnOnce(&mut Encoder)) -> RequestRanges {
+        let mut encoder = Encoder::default();
+        write(&mut encoder);
+        RequestRanges::of(memory, &header(call, 1), encoder.as_bytes()).unwrap()
+    }
+
+    fn stream() -> HandleNumber {
+        HandleNumber::from_client(HandleKind::Stream, 3).unwrap()
+    }
+
+    /// Memory with allocations of 8 KiB at 4096 and at 32768.
+    fn memory() -> HostMemory {
+        let mut memory = HostMemory::new(WINDOW, 1 << 20);
+        for offset in [4096, 32_768] {
+            let allocated = ranges(&mut memory, CallId::allocate_host, |e| {
+                AllocateHost {
+                    offset,
+                    bytes: 8192,
+                    is_exposed: false,
+                }
+                .write(e);
+            });
+            assert_eq!(allocated.allocates, Some((offset, 8192)));
+            assert_eq!(allocated.exposes, []);
+        }
+        memory
+    }
+
+    fn launch(memory: &mut HostMemory, arguments: &[u8]) -> RequestRanges {
+        ranges(memory, CallId::launch, |e| {
+            Launch {
+                function: HandleNumber::NULL,
+                grid: [1; 3],
+                block: [1; 3],
+                shared: 0,
+                stream: stream(),
+                attributes: None,
+                cooperative: false,
+                arguments,
+            }
+            .write(e);
+        })
+    }
+
+    #[test]
+    fn pinned_memory_is_exposed_by_an_argument_once() {
+        let mut memory = memory();
+        let arguments = |at: u64| [7, at, 0].map(u64::to_le_bytes).concat();
+        assert_eq!(launch(&mut memory, &arguments(WINDOW)).exposes, []);
+        assert_eq!(launch(&mut memory, &arguments(WINDOW + 4096 + 8192)).exposes, []);
+        assert_eq!(launch(&mut memory, &arguments(WINDOW + 4096 + 8191)).exposes, [4096]);
+        assert!(memory.is_exposed(4096) && !memory.is_exposed(32_768));
+        assert_eq!(launch(&mut memory, &arguments(WINDOW + 4096)).exposes, []);
+        let asked = ranges(&mut memory, CallId::expose_host, |e| e.write(32_768_u64));
+        assert_eq!(asked.exposes, [32_768]);
+        let freed = ranges(&mut memory, CallId::free_host, |e| {
+            e.write(4096_u64);
+            e.write(8192_u64);
+        });
+        assert_eq!(freed.frees, Some((4096, 8192)));
+        assert_eq!(launch(&mut memory, &arguments(WINDOW + 4096)).exposes, []);
+    }
+
+    fn side(place: MemoryPlace) -> MemorySide {
+        MemorySide {
+            place,
+            x: 8,
+            y: 1,
+            z: 1,
+            level: 0,
+            pitch: 64,
+            layer_rows: 4,
+        }
+    }
+
+    fn copy_box(memory: &mut HostMemory, call: CallId, source: MemoryPlace, target: MemoryPlace) -> RequestRanges {
+        ranges(memory, call, |e| {
+            e.write(stream());
+            MemoryCopy {
+                source: side(source),
+                target: side(target),
+                width: 16,
+                height: 2,
+                depth: 2,
+            }
+            .write(e);
+        })
+    }
+
+    #[test]
+    fn copies_of_boxes_touch_their_rows_alone() {
+        let mut memory = memory();
+        let (window, device) = (MemoryPlace::Window(4096), MemoryPlace::Device(1 << 40));
+        let row = |layer: u64, line: u64| SharedRange::window(4096 + ((1 + layer) * 4 + 1 + line) * 64 + 8, 16);
+        let rows = [row(0, 0), row(0, 1), row(1, 0), row(1, 1)];
+        let to_device = copy_box(&mut memory, CallId::copy_memory, window, device);
+        assert_eq!((to_device.reads, to_device.writes), (rows.to_vec(), Vec::new()));
+        let to_host = copy_box(&mut memory, CallId::begin_copy_memory, device, window);
+        assert_eq!((to_host.reads, to_host.writes), (Vec::new(), rows.to_vec()));
+        assert!(to_host.is_asynchronous && !to_device.is_asynchronous);
+    }
+
+    #[test]
+    fn boxes_without_end_are_refused() {
+        let mut memory = memory();
+        let mut encoder = Encoder::default();
+        encoder.write(stream());
+        MemoryCopy {
+            source: side(MemoryPlace::Window(4096)),
+            target: side(MemoryPlace::Device(0)),
+            width: 1,
+            height: 1 << 40,
+            depth: 1,
+        }
+        .write(&mut encoder);
+        let read = RequestRanges::of(&mut memory, &header(CallId::copy_memory, 1), encoder.as_bytes());
+        assert!(matches!(read, Err(MessageError::TooLong { .. })), "{read:?}");
+    }
+
+    #[test]
+    fn unified_copies_between_the_window_and_the_device_are_found_by_address() {
+        let mut memory = memory();
+        let copied = ranges(&mut memory, CallId::cuMemcpyAsync, |e| {
+            for value in [WINDOW + 4100, 1 << 40, 100] {
+                e.write(value);
+            }
+            e.write(stream());
+        });
+        assert_eq!(copied.writes, [SharedRange::window(4100, 100)]);
+        assert!(copied.reads.is_empty() && copied.is_asynchronous);
+    }
+
+    #[test]
+    fn copies_of_captures_expose_their_memory() {
+        let mut memory = memory();
+        let to_host = |memory: &mut HostMemory| {
+            ranges(memory, CallId::begin_copy_to_host, |e| {
+                CopyToHost {
+                    from: 1 << 40,
+                    bytes: 64,
+                    stream: stream(),
+                    target: HostPart::Window(4096),
+                }
+                .write(e);
+            })
+        };
+        ranges(&mut memory, CallId::begin_capture, |e| e.write(stream()));
+        let captured = to_host(&mut memory);
+        assert_eq!((captured.exposes, captured.writes), (vec![4096], Vec::new()));
+        ranges(&mut memory, CallId::cuStreamEndCapture, |e| e.write(stream()));
+        assert_eq!(to_host(&mut memory).writes, [SharedRange::window(4096, 64)]);
+    }
+}

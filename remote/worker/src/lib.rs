@@ -7,6 +7,7 @@
 
 mod call_error;
 mod code;
+mod confinement;
 mod contexts;
 mod copies;
 mod copy_tickets;
@@ -24,6 +25,7 @@ mod link_table;
 mod links;
 mod memory_copies;
 mod memory_queries;
+mod message;
 mod printed_output;
 mod private_folder;
 mod program_socket;
@@ -34,6 +36,7 @@ mod session;
 mod staging;
 mod worker_process;
 
+pub use confinement::{CONFINEMENT_VARIABLE, Confinement, ConfinementError, confine};
 pub use host_copies::RELAY_VARIABLE;
 pub use private_folder::PrivateFolder;
 pub use program_socket::{LibraryLink, ProgramSocket, program_environment};

@@ -1,6 +1,7 @@
 //! Serving of a program: threads that take its requests, and the end of the session.
 
 use crate::call_error::CallError;
+use crate::confinement::confine_from_environment;
 use crate::dispatch::play;
 use crate::host_copies::RELAY_VARIABLE;
 use crate::host_function_lane::HostFunctionLane;
@@ -135,6 +136,7 @@ pub fn serve_standard_input() -> Result<(), WorkerError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(WorkerError::Thread)?;
+    confine_from_environment();
     let is_relayed = std::env::var_os(RELAY_VARIABLE).is_some_and(|value| value == "yes");
     let report = serve(socket, Driver::load()?, is_relayed)?;
     report.write_to_environment().map_err(WorkerError::Report)
