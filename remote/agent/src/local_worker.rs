@@ -86,7 +86,14 @@ impl LocalWorkerSession {
         let _ = std::fs::remove_file(&self.path);
         let worker = WorkerProcess::start(command, program, report)
             .map_err(|e| format!("the worker process cannot be started: {e}"))?;
-        *lock(&self.worker) = Worker::Running(Box::new(worker));
+        {
+            let mut state = lock(&self.worker);
+            // The session may have ended meanwhile. Then the drop of the process kills it.
+            if self.is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            *state = Worker::Running(Box::new(worker));
+        }
         self.change.notify_all();
         loop {
             std::thread::sleep(TICK);
@@ -180,7 +187,7 @@ impl LiveSession for LocalWorkerSession {
         // A connection wakes the thread that accepts one.
         let _ = UnixStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path);
-        // The drop of the process kills it.
+        // The drop of the process kills it. A process that is being started sees the flag.
         *lock(&self.worker) = Worker::Waiting;
         self.change.notify_all();
     }
