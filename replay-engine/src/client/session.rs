@@ -178,6 +178,8 @@ pub(super) fn wire_error_at(stage: Stage, e: WireError) -> ClientError {
         WireError::Closed | WireError::Silent | WireError::Late { .. } | WireError::Io(_) => {
             ClientError::Lost { stage, reason }
         }
+        // This end did not take a frame: the other end may have done nothing wrong.
+        WireError::CallsRejected(why) => ClientError::ProgramFailed(why),
         _ => ClientError::Protocol { stage, reason },
     }
 }
