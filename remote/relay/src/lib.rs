@@ -16,6 +16,7 @@ mod known_contents;
 mod lanes;
 mod link;
 mod pending_copies;
+mod printed_output;
 mod program_end;
 pub mod record;
 mod request_ranges;

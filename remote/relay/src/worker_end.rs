@@ -9,6 +9,7 @@ use crate::known_contents::KnownContents;
 use crate::link::{FrameSender, Link, LinkWriter};
 use crate::lock;
 use crate::pending_copies::PendingCopies;
+use crate::printed_output::PrintedOutput;
 use crate::record::{Area, Content, ProgramMemory, Record, read_records};
 use crate::request_ranges::{RequestRanges, SharedRange};
 use crate::shared_memory::SharedMemory;
@@ -24,7 +25,7 @@ use remote_ring::{
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,8 +88,7 @@ pub struct WorkerEnd {
     arrivals: Arrivals,
     body: OnceLock<Body>,
     is_over: AtomicBool,
-    /// What the worker prints. It does not wait for more.
-    output: Mutex<Option<Box<dyn Read + Send>>>,
+    output: PrintedOutput,
     on_failure: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -120,37 +120,24 @@ impl WorkerEnd {
             arrivals: Arrivals::default(),
             body: OnceLock::new(),
             is_over: AtomicBool::new(false),
-            output: Mutex::new(None),
+            output: PrintedOutput::default(),
             on_failure: Box::new(on_failure),
         })
     }
 
     /// Sets the output of the worker: a pipe that does not block. The program's end prints it.
     pub fn set_output(&self, output: impl Read + Send + 'static) {
-        *lock(&self.output) = Some(Box::new(output));
+        self.output.set(output);
     }
 
     /// Adds what the worker has printed.
     fn add_output(&self, writer: &mut LinkWriter<'_>) {
-        let mut output = lock(&self.output);
-        let Some(pipe) = output.as_mut() else { return };
-        let mut buffer = [0; 4096];
-        loop {
-            match pipe.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => writer.add(&Record::Output(buffer.get(..count).unwrap_or_default())),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // What was printed before is sent.
-                Err(_) => break,
-            }
-        }
-        *output = None;
+        self.output.read(|part| writer.add(&Record::Output(part)));
     }
 
     /// Sends what the worker has printed, until the relay ends: kernels can print while the program does not call.
     fn send_output(&self, body: &Body) -> Result<(), RelayError> {
-        while !self.is_over.load(Ordering::Relaxed) && lock(&self.output).is_some() {
+        while !self.is_over.load(Ordering::Relaxed) && self.output.is_open() {
             std::thread::sleep(OUTPUT_INTERVAL);
             self.flush_output(body)?;
         }
@@ -330,7 +317,7 @@ impl WorkerEnd {
         }
         self.spawn("kinescope-answers", move |end, body| end.send_answers(body, answers))?;
         self.spawn("kinescope-calls", move |end, body| end.send_host_calls(body, calls))?;
-        if lock(&self.output).is_none() {
+        if !self.output.is_open() {
             return Ok(());
         }
         self.spawn("kinescope-output", |end, body| end.send_output(body))

@@ -3,6 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::remote_cuda::PROGRAMS;
+use remote_calls::Encoder;
+use remote_relay::record::{Area, Content, ProgramMemory, Record};
+use replay_engine::client::{Client, Endpoint};
+use replay_engine::live::LiveRequest;
+use replay_engine::wire::KeyStore;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -347,6 +352,88 @@ fn second_start_sends_neither_code_nor_constant_data() {
     let (first, second) = (sent(), sent());
     assert!(first > 32 << 20, "{first}");
     assert!(second < 1 << 20, "{second} after {first}");
+}
+
+/// What no relay sends: each ends its session with a reason, and nothing else.
+#[test]
+fn agent_ends_sessions_that_send_invalid_frames() {
+    let lab = Lab::start();
+    let keys = KeyStore::open(&lab.cuda.file("keys")).unwrap();
+    let begin = ProgramMemory {
+        window_address: 0x2a00_0000_0000,
+        window_bytes: 1 << 30,
+        request_bytes: 1 << 20,
+        answer_bytes: 1 << 20,
+        staging_bytes: 64 << 20,
+    };
+    let data = |area, offset, content| Record::Data { area, offset, content };
+    let plain = Content::Plain(&[1; 64]);
+    let unknown = Content::Known {
+        digest: [3; 32],
+        bytes: 64,
+    };
+    let large = ProgramMemory {
+        staging_bytes: 1 << 30,
+        ..begin
+    };
+    let odd = ProgramMemory {
+        window_bytes: 5,
+        ..begin
+    };
+    let begun = Record::Begin(begin);
+    let cases: &[(&[Record<'_>], &str)] = &[
+        (
+            &[Record::Message(&[0; 20])],
+            "a record before the description of the memory",
+        ),
+        (&[begun.clone(), begun.clone()], "a second description of the memory"),
+        (&[Record::Begin(large)], "the size of the staging area is 1073741824"),
+        (&[Record::Begin(odd)], "whole pages"),
+        (&[begun.clone(), data(Area::Window, u64::MAX - 8, plain)], "host memory"),
+        (
+            &[begun.clone(), data(Area::Staging, (64 << 20) - 8, plain)],
+            "staging area",
+        ),
+        (
+            &[begun.clone(), data(Area::Window, 0, unknown)],
+            "contents that are not here",
+        ),
+        (
+            &[
+                begun.clone(),
+                Record::Exposed {
+                    offset: 4096,
+                    bytes: &[1; 8],
+                },
+            ],
+            "mapped memory that was not allocated",
+        ),
+        (&[begun.clone(), Record::Message(&[0xff; 24])], "the call 65535"),
+        (&[begun.clone(), Record::Message(&[1, 0])], "the message ends"),
+        (&[begun.clone(), Record::Output(&[1])], "is not allowed now"),
+        (&[begun, Record::Fence(vec![1; 9])], "at most 8"),
+    ];
+    for (records, expected) in cases {
+        let mut frame = Encoder::default();
+        for record in *records {
+            record.write(&mut frame);
+        }
+        let client = Client::connect(&Endpoint::Tcp(lab.agent.address.clone()), &keys, None).unwrap();
+        let request = LiveRequest {
+            devices: vec!["cuda0".to_owned()],
+            program: "hostile".to_owned(),
+            ..LiveRequest::default()
+        };
+        let connection = client.start_live(request).unwrap();
+        let (to, reason) = std::sync::mpsc::channel();
+        connection.start(|_| Ok(()), move |why| to.send(why).unwrap());
+        connection.sender().send(frame.as_bytes()).unwrap();
+        let why = reason.recv_timeout(Duration::from_secs(30)).unwrap().unwrap();
+        assert!(why.contains(expected), "{why}, expected {expected}");
+    }
+    lab.wait_until_free();
+    let [over_tcp, _] = lab.targets();
+    assert_eq!(lab.run(&over_tcp, &[], &["vector_add"]).code, Some(0));
 }
 
 /// A proxy that delays both directions of each connection, and counts how often the direction changes.
