@@ -6,6 +6,8 @@ pub mod command;
 mod comparing;
 mod contents;
 pub mod crash;
+mod follow_bar;
+mod following;
 mod frame;
 mod key_capture;
 pub mod keymap;
@@ -49,6 +51,7 @@ mod welcome;
 pub mod workspace_file;
 
 pub use app::{App, Setup};
+pub use following::FollowedFile;
 pub use key_capture::{KeyCapture, KeysSheet};
 pub use name_form::{FieldForm, Form as NamingForm, NameSubject};
 pub use name_queue::NameSheet;
@@ -79,6 +82,8 @@ pub struct Options {
     pub target: Option<String>,
     /// Actions to run once the recording is loaded.
     pub afterwards: AfterOpen,
+    /// Whether the recording is followed while a recorder writes it.
+    pub follow: bool,
 }
 
 struct EframeApp(App);
@@ -113,6 +118,7 @@ fn system_chooser() -> Chooser {
         let since = Instant::now();
         let chosen = match what {
             Pick::Recording => rfd::FileDialog::new().set_title("Open file").pick_file(),
+            Pick::Follow => rfd::FileDialog::new().set_title("Follow a recording").pick_file(),
             Pick::Second => rfd::FileDialog::new().set_title("Compare with file").pick_file(),
             Pick::Folder => rfd::FileDialog::new().set_title("Open folder").pick_folder(),
             Pick::Buffer => rfd::FileDialog::new()
@@ -198,8 +204,13 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
         }
         // A user who starts the program for the first time without a file sees the sample.
         let sample = || sample::path().filter(|_| app.settings.is_first_run());
-        if let Some(p) = path.clone().or_else(sample) {
-            app.open(ctx, p);
+        match path.clone() {
+            Some(path) if options.follow => app.follow_file(ctx, path),
+            path => {
+                if let Some(path) = path.or_else(sample) {
+                    app.open(ctx, path);
+                }
+            }
         }
         Box::new(EframeApp(app))
     })

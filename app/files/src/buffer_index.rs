@@ -60,6 +60,8 @@ pub struct BufferOrigin {
 pub struct Buffers {
     recording: Arc<Recording>,
     index: BufferIndex,
+    /// No buffer may be edited.
+    is_locked: bool,
 }
 
 /// Index of the buffers of a recording by name, address and event. Construction time is proportional to the number of
@@ -165,7 +167,20 @@ impl Buffers {
     /// Combines a recording with the index that was built from it.
     #[must_use]
     pub fn new(recording: Arc<Recording>, index: BufferIndex) -> Self {
-        Self { recording, index }
+        Self {
+            recording,
+            index,
+            is_locked: false,
+        }
+    }
+
+    /// Returns the buffers with every edit refused: the recording is not complete.
+    #[must_use]
+    pub fn with_edits_locked(self) -> Self {
+        Self {
+            is_locked: true,
+            ..self
+        }
     }
 
     /// Returns all buffers: inputs, outputs, others.
@@ -200,7 +215,7 @@ impl Buffers {
     /// Whether the user may edit the buffer of this name. Buffers that a replay produces itself are not editable.
     #[must_use]
     pub fn is_editable(&self, name: &str) -> bool {
-        self.extent(name).is_some()
+        !self.is_locked && self.extent(name).is_some()
     }
 
     /// Returns the address of byte `offset` of a buffer. Multi-row copies have gaps between rows.

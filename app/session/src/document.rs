@@ -1,6 +1,9 @@
 //! The open document: a recording, its derived data, the user's changes, and the current position.
 
+mod growth;
 mod navigation;
+
+pub use growth::GrowthState;
 
 use crate::cuda_target::is_cuda;
 use crate::derived_data::{DerivedData, Part, Stage};
@@ -80,6 +83,7 @@ pub struct Document {
     pub cursors: cursors::Cursors,
     /// Whether events have thread ids, based on a sample.
     pub has_threads: bool,
+    growth: GrowthState,
 }
 
 /// Moves an unreadable journal to a backup and returns a message about it.
@@ -248,6 +252,7 @@ impl Document {
             lanes: lanes::Lanes::default(),
             cursors: cursors::Cursors::default(),
             has_threads: has_thread_ids(&recording.events),
+            growth: GrowthState::Complete,
             path,
             recording,
             derived,
@@ -452,7 +457,7 @@ impl Document {
 
     /// Applies a change and logs it in the journal. Returns `false` if it does not fit; nothing changes then.
     pub fn change(&mut self, change: Change) -> bool {
-        if !self.changes.apply(change.clone(), &*self.buffers) {
+        if self.refuses(&change) || !self.changes.apply(change.clone(), &*self.buffers) {
             return false;
         }
         self.before_journal();
@@ -718,10 +723,11 @@ impl Document {
         self.changes.plots().iter().any(|(_, l)| l == line)
     }
 
-    /// Returns the target for memory traces: the one chosen in Replay, if it runs launches.
+    /// Returns the target for memory traces: the one chosen in Replay, if it runs launches. Returns `None` while the
+    /// recording grows.
     #[must_use]
     pub fn find_memory_trace_target(&self) -> Option<String> {
-        Some(self.replay.target().to_owned()).filter(|target| is_cuda(target))
+        Some(self.replay.target().to_owned()).filter(|target| is_cuda(target) && !self.is_growing())
     }
 
     /// Closes the journal normally and cancels the running derivation.

@@ -19,6 +19,7 @@ pub mod difference;
 mod document;
 pub mod driver_data;
 pub mod field_pairs;
+pub mod following;
 pub mod history;
 pub mod html;
 pub mod job_buffers;
@@ -61,4 +62,4 @@ pub mod xref_navigation;
 pub mod xref_text;
 pub mod xref_trail;
 
-pub use document::{Document, MAX_PLOTS, is_openable};
+pub use document::{Document, GrowthState, MAX_PLOTS, is_openable};

@@ -105,6 +105,8 @@ pub struct State {
     pub output_diffs: Vec<OutputDiff>,
     /// Why the last plan or replay failed.
     pub error: Option<ReplayError>,
+    /// Whether a recorder still writes the recording.
+    pub is_growing: bool,
 }
 
 impl State {
@@ -127,6 +129,27 @@ impl State {
         self.missing = reachable.describe_missing(self.target());
         self.agents = reachable.paired_agents();
         self.reachable = Some(reachable.clone());
+    }
+
+    /// Takes over the properties of a longer reading of the recording. The chosen target stays.
+    pub fn set_recording(&mut self, recording: &Recording) {
+        let recorded = RecordedDevice::new(recording);
+        if recorded == self.recorded {
+            return;
+        }
+        self.recorded = recorded;
+        if let Some(reachable) = self.reachable.take() {
+            self.set_reachable(&reachable);
+        }
+    }
+
+    /// Returns a sentence that says why nothing runs on a target while the recording grows.
+    #[must_use]
+    pub fn growth_obstacle(&self) -> Option<String> {
+        self.is_growing.then(|| {
+            "The recording still grows. Replays are possible when its recorder has finished it, or after Stop following."
+                .to_owned()
+        })
     }
 
     /// Returns the names of the paired agents whose devices were not queried yet.
@@ -228,13 +251,16 @@ impl State {
     /// Returns what prevents a plan, which needs only the device description. A CUDA device needs no driver for that.
     #[must_use]
     pub fn plan_obstacle(&self) -> Option<String> {
-        let driver = self.target().starts_with("cuda:") && self.fit(self.target()) != Fit::Unfit;
+        let driver = self.target().starts_with("cuda:") && self.fit(self.target()) != Fit::Unfit && !self.is_growing;
         self.obstacle().filter(|_| !driver)
     }
 
     /// Returns a sentence that says why the chosen target cannot replay, or `None` if no reason is known.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
+        if let Some(growing) = self.growth_obstacle() {
+            return Some(growing);
+        }
         let target = self.target();
         if self.recorded.api == Some(Api::Wasm) {
             return Some(

@@ -21,6 +21,14 @@ pub fn add_arguments(command: Command) -> Command {
                 .help("Recording to open in the window: a .kine, a folder or file that can be imported, or a kinescope: link"),
         )
         .arg(
+            Arg::new("follow")
+                .long("follow")
+                .requires("file")
+                .conflicts_with_all(["at", "compare", "screenshot"])
+                .action(clap::ArgAction::SetTrue)
+                .help("Follow FILE while a recorder writes it; the window waits for a file that does not exist yet"),
+        )
+        .arg(
             Arg::new("at")
                 .long("at")
                 .value_name("EVENT")
@@ -86,9 +94,14 @@ pub fn add_arguments(command: Command) -> Command {
 
 /// Opens the window, or renders it off-screen.
 pub fn open(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let follow = matches.get_flag("follow");
     let opened = matches
         .get_one::<PathBuf>("file")
-        .map(|f| link_arguments::resolve_file(f))
+        .map(|f| match follow {
+            // The file need not exist.
+            true => Ok((f.clone(), None)),
+            false => link_arguments::resolve_file(f),
+        })
         .transpose()?;
     let (file, mut goal) = match &opened {
         Some((file, goal)) => (Some(file), goal.clone()),
@@ -99,7 +112,11 @@ pub fn open(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     let theme = matches.get_one::<String>("theme");
     let theme = theme.and_then(|name| ThemeChoice::from_name(name));
+    if let Some(file) = file.filter(|_| follow) {
+        check_followed(file)?;
+    }
     if let Some(file) = file
+        && !follow
         && !file.exists()
     {
         return Err(Failure::file(
@@ -154,6 +171,7 @@ pub fn open(matches: &ArgMatches) -> Result<Exit, Failure> {
                 theme,
                 target,
                 afterwards,
+                follow,
             };
             crate::window::run(file.cloned(), options, COMMANDS).map_err(fail)?;
         }
@@ -171,6 +189,21 @@ fn render_picture(file: &Path, afterwards: AfterOpen, out: &Path, how: (&Shot, O
         studio.show_panel(panel)?;
     }
     Ok(kinescope_files::output::write(out, &studio.picture(out, panel)?)?)
+}
+
+/// Returns an error for a path that no recorder can write.
+fn check_followed(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().filter(|f| !f.as_os_str().is_empty());
+    match folder {
+        _ if file.is_dir() => Err(Failure::file(
+            file,
+            "it is a folder (expected the file that a recorder writes, or will write)",
+        )),
+        Some(folder) if !folder.is_dir() => {
+            Err(Failure::file(folder, "no such folder (expected that of the recording)"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns whether a window can be opened at all. Systems other than Linux always have a display.

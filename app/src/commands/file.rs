@@ -4,7 +4,7 @@ use super::doc;
 use crate::window::{App, LeaveAction, Pick, Question, TrimSheet, TrimTask};
 use egui::Context;
 use kinescope_files::output;
-use kinescope_session::{plan_file, sample};
+use kinescope_session::{GrowthState, plan_file, sample};
 use std::sync::Arc;
 
 pub fn open(app: &mut App, ctx: &Context) {
@@ -21,10 +21,33 @@ pub fn open_sample(app: &mut App, ctx: &Context) {
     }
 }
 
-/// Saves a copy as recorded or with the edits. If there are edits, asks the user which.
+/// Asks for the path of a recording that a recorder writes, and follows it.
+pub fn follow(app: &mut App, _: &Context) {
+    app.pick_followed();
+}
+
+/// Follows the recording again of which a part is open.
+pub fn follow_again(app: &mut App, ctx: &Context) {
+    if let Some(path) = doc(app).map(|d| d.path.clone()) {
+        app.follow_file(ctx, path);
+    }
+}
+
+pub fn stop_following(app: &mut App, _: &Context) {
+    app.stop_following();
+}
+
+pub fn save_snapshot(app: &mut App, ctx: &Context) {
+    app.save_snapshot(ctx);
+}
+
+/// Saves a copy as recorded or with the edits. If there are edits, asks the user which. Of a recording that grows, saves
+/// a snapshot.
 pub fn save_kine(app: &mut App, ctx: &Context) {
     let Some(d) = doc(app) else { return };
-    if d.changes().inputs().is_empty() {
+    if d.growth() != GrowthState::Complete {
+        app.save_snapshot(ctx);
+    } else if d.changes().inputs().is_empty() {
         app.save_copy(ctx, false);
     } else {
         app.question = Some(Question::SaveCopy);

@@ -33,6 +33,11 @@ fn event_step(d: &PanelContext<'_>, forward: bool) -> u64 {
     }
 }
 
+/// Moves timeline and lists to the end of a recording that grows.
+pub fn to_end(app: &mut App, _: &Context) {
+    app.go_to_end();
+}
+
 pub fn next_event(app: &mut App, _: &Context) {
     with_panel_context(app, |d| d.doc.go(event_step(d, true)));
 }

@@ -26,8 +26,12 @@ table! {
     // id               title                                  menu    keys                 may run when        does
     "open",             "Open file…",                          File,   ctrl(O),             always,             file::open;
     "open-folder",      "Open folder…",                        File,   ctrl_shift(O),       always,             file::open_folder;
-    "compare-with",     "Compare with file…",                  File,   key(C),             has_recording,            compare::with_file;
-    "compare-folder",   "Compare with folder…",                File,   None,                has_recording,            compare::with_folder;
+    "follow",           "Follow a recording…",                 File,   ctrl(R),             always,             file::follow;
+    "follow-again",     "Follow again",                        File,   None,                is_partial,         file::follow_again;
+    "stop-following",   "Stop following",                      File,   ctrl(Period),        is_following,       file::stop_following;
+    "save-snapshot",    "Save a snapshot…",                    File,   ctrl_shift(R),       is_unfinished,      file::save_snapshot;
+    "compare-with",     "Compare with file…",                  File,   key(C),             has_stable_recording,            compare::with_file;
+    "compare-folder",   "Compare with folder…",                File,   None,                has_stable_recording,            compare::with_folder;
     "open-rules",       "Open comparison rules…",              File,   None,                has_comparison,     compare::open_rules;
     "save-rules",       "Save comparison rules…",              File,   None,                has_comparison,     compare::save_rules;
     "end-compare",      "Close comparison",                    File,   None,                has_comparison,     compare::end;
@@ -42,13 +46,13 @@ table! {
     "export-notebook",  "Export the notebook…",                File,   None,                has_notes,          notebook::export;
     "export-screen",    "Save the screen as PNG…",             File,   None,                has_screen,         screen::save_picture;
     "export-film",      "Save the screen so far as a film…",   File,   None,                has_screen,         screen::save_animation;
-    "reload",           "Reload",                              File,   key(F5),             has_recording,            file::reload;
-    "close",            "Close recording",                     File,   ctrl(W),             has_recording,            file::close;
+    "reload",           "Reload",                              File,   key(F5),             has_complete_recording,            file::reload;
+    "close",            "Close recording",                     File,   ctrl(W),             can_close,            file::close;
     "quit",             "Quit",                                File,   ctrl(Q),             always,             file::quit;
 
     "undo",             "Undo",                                Edit,   ctrl(Z),             can_undo,           edit::undo;
     "redo",             "Redo",                                Edit,   ctrl_shift(Z),       can_redo,           edit::redo;
-    "edit-input",       "Edit the values of the buffer",       Edit,   key(E),              has_buffers,        edit::edit_input;
+    "edit-input",       "Edit the values of the buffer",       Edit,   key(E),              can_edit,        edit::edit_input;
     "revert-input",     "Reset buffer to recorded values",     Edit,   None,                is_input_edited,       edit::revert_input;
     "add-note",         "Add note at this event",              Edit,   key(M),              has_events,         edit::add_note;
     "remove-note",      "Remove the note here",                Edit,   None,                has_note_here,          edit::remove_note;
@@ -100,6 +104,7 @@ table! {
     "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
     "last-event",       "Last event",                          Go,     key(End),            has_events,         go::last_event;
+    "go-to-end",        "Go to the end",                       Go,     alt(End),            is_growing,         go::to_end;
     "cursor-a",         "Set cursor A at this event",          Go,     shift(A),            has_events,         go::cursor_a;
     "cursor-b",         "Set cursor B at this event",          Go,     shift(B),            has_events,         go::cursor_b;
     "go-cursor-a",      "Go to cursor A",                      Go,     key(G),              has_cursor_a,       go::go_cursor_a;

@@ -5,7 +5,7 @@ use crate::panels::common::locations::current_job;
 use crate::panels::recording::notebook;
 use crate::window::{App, SCALES};
 use kinescope_session::xref_trail::AccessFilter;
-use kinescope_session::{clipboard, sample};
+use kinescope_session::{GrowthState, clipboard, sample};
 
 pub fn always(_: &App) -> bool {
     true
@@ -25,6 +25,46 @@ pub fn is_scaled(app: &App) -> bool {
 
 pub fn has_recording(app: &App) -> bool {
     app.doc.is_some()
+}
+
+/// Returns whether a file is followed.
+pub fn is_following(app: &App) -> bool {
+    app.following().is_some()
+}
+
+/// Returns whether a file is followed and its recording is open.
+pub fn is_growing(app: &App) -> bool {
+    doc(app).is_some_and(kinescope_session::Document::is_growing)
+}
+
+/// Returns whether a part of a recording is open that was not followed to its end.
+pub fn is_partial(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.growth() == GrowthState::Partial)
+}
+
+/// Returns whether the open recording grows, or is a part of one that did.
+pub fn is_unfinished(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.growth() != GrowthState::Complete)
+}
+
+/// Returns whether a recording is open that does not grow.
+pub fn has_stable_recording(app: &App) -> bool {
+    app.doc.is_some() && !is_growing(app)
+}
+
+/// Returns whether a complete recording is open.
+pub fn has_complete_recording(app: &App) -> bool {
+    app.doc.is_some() && !is_unfinished(app)
+}
+
+/// Returns whether there is something to close: a recording, or the wait for one.
+pub fn can_close(app: &App) -> bool {
+    app.doc.is_some() || is_following(app)
+}
+
+/// Returns whether the selected buffer can be edited.
+pub fn can_edit(app: &App) -> bool {
+    has_buffers(app) && !is_unfinished(app)
 }
 
 pub fn has_c(app: &App) -> bool {
@@ -247,12 +287,12 @@ pub fn can_replay(app: &App) -> bool {
 
 /// Returns whether the recording can be trimmed: it has events, is no WebAssembly run, and the sheet is not open.
 pub fn can_trim(app: &App) -> bool {
-    has_events(app) && !has_wasm_run(app) && app.trim_sheet.is_none()
+    has_events(app) && !has_wasm_run(app) && app.trim_sheet.is_none() && !is_growing(app)
 }
 
 /// Returns whether the recording can be bisected: it has jobs, and the sheet is not open.
 pub fn can_bisect(app: &App) -> bool {
-    has_jobs(app) && app.trim_sheet.is_none()
+    has_jobs(app) && app.trim_sheet.is_none() && !is_growing(app)
 }
 
 pub fn can_plan(app: &App) -> bool {

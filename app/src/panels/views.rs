@@ -65,6 +65,24 @@ pub struct Views {
     pub wasm: wasm::View,
 }
 
+impl Views {
+    /// Drops what was computed from a shorter reading of the recording. Places, filters and choices stay.
+    pub fn forget_results(&mut self, doc: &Document) {
+        self.timeline.forget_results();
+        self.events.forget_results();
+        self.launches.forget_results();
+        self.kernel.keep_code(doc);
+        self.registers.forget_results();
+        self.memory.forget_results();
+        self.plots.forget_results();
+        self.objects.forget_results();
+        self.address_space.forget_results();
+        self.inputs.forget_results();
+        self.compare.reset();
+        self.screen = screen::View::default();
+    }
+}
+
 impl PanelStates for Views {
     fn state_mut(&mut self, of: TypeId) -> Option<&mut dyn Any> {
         // Every field is named, so that no state is forgotten.

@@ -16,6 +16,10 @@ pub struct Rows {
     stop: u64,
     /// The widget of that row while it has the keyboard.
     focused: Option<Id>,
+    /// Maximum of `top` in the last frame.
+    max: f64,
+    /// The list shows its last row, also when it grows.
+    sticks: bool,
 }
 
 /// Width of the scroll bar, points.
@@ -27,7 +31,19 @@ impl Rows {
         let (row, fitted) = (row as f64, self.fitted.max(6) as f64);
         if row < self.top || row >= self.top + fitted - 1.0 {
             self.top = (row - (fitted / 3.0).floor()).max(0.0);
+            self.sticks = false;
         }
+    }
+
+    /// Returns whether the last row is in view.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.sticks || self.top + 0.5 >= self.max
+    }
+
+    /// Shows the last row, also when the list grows, until the user scrolls away from it.
+    pub fn stick_to_end(&mut self) {
+        self.sticks = true;
     }
 
     /// Scrolls by the minimum that brings the full row into view.
@@ -78,6 +94,9 @@ impl Rows {
         self.fitted = fitted as u64;
         let take = self.step(ui, count);
         let max = (count as f64 - fitted).max(0.0);
+        if self.sticks {
+            self.top = max;
+        }
         if response.contains_pointer() {
             let delta = ui.input(|i| i.smooth_scroll_delta().y);
             if delta != 0.0 {
@@ -106,6 +125,8 @@ impl Rows {
             ui.painter().rect_filled(grip, 2.0, colour);
         }
         self.top = self.top.clamp(0.0, max);
+        self.max = max;
+        self.sticks &= self.top + 0.5 >= max;
         let inner = Rect::from_min_max(
             area.min,
             pos2(area.right() - if lists { BAR } else { 0.0 }, area.bottom()),
@@ -164,6 +185,22 @@ mod tests {
         assert_eq!(r.top, 4_000_000_000.0 - 10.0);
         r.reveal(2);
         assert_eq!(r.top, 0.0);
+    }
+
+    #[test]
+    fn list_sticks_to_its_end_until_it_scrolls() {
+        let mut r = Rows {
+            top: 70.0,
+            fitted: 30,
+            max: 70.0,
+            ..Rows::default()
+        };
+        assert!(r.is_at_end());
+        r.stick_to_end();
+        r.max = 700.0;
+        assert!(r.is_at_end(), "the next frame shows the new end");
+        r.reveal(2);
+        assert!(!r.is_at_end());
     }
 
     #[test]

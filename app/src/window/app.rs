@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::crash;
+use super::following::FollowedFile;
 use super::key_capture::KeysSheet;
 use super::keymap::Keymap;
 use super::layout::{self, FloatingPanel, Sides};
@@ -28,6 +29,8 @@ use std::sync::Arc;
 
 /// Title of the notice that explains why a replay does not run.
 const NOT_REPLAYED: &str = "Not replayed";
+/// Title of the notice that explains why a growing recording is not edited.
+const NOT_EDITED: &str = "Not edited";
 
 /// Startup options of the application.
 pub struct Setup {
@@ -112,6 +115,8 @@ pub struct App {
     pub(super) picture_request: Option<PictureRequest>,
     /// The user's register maps that may name registers of the open recording.
     pub(super) user_maps: Option<UserMapsWatch>,
+    /// The file that the window follows.
+    pub(super) following: Option<FollowedFile>,
     /// The sheet for naming a register or memory range, when it is open.
     pub name_sheet: Option<NameSheet>,
     /// The sheet for trimming or bisecting the recording, when it is open.
@@ -179,6 +184,7 @@ impl App {
             after_open: AfterOpen::default(),
             picture_request: None,
             user_maps: None,
+            following: None,
             name_sheet: None,
             trim_sheet: None,
             name_queue: NameQueue::default(),
@@ -292,7 +298,7 @@ impl App {
     }
 
     /// Returns the default folder for files: the folder of the recording, or else the start folder of the program.
-    fn folder(&self) -> PathBuf {
+    pub(super) fn folder(&self) -> PathBuf {
         let recording = self.doc.as_ref().and_then(|d| std::path::absolute(&d.path).ok());
         let folder = recording.and_then(|p| p.parent().map(Path::to_owned));
         folder
@@ -339,7 +345,12 @@ impl App {
 
     /// Removes the notice that a replay was refused, once the reason is gone.
     pub(super) fn withdraw_refusal(&mut self) {
-        if self.notice.as_ref().is_some_and(|n| n.0 == NOT_REPLAYED) && self.refusal("replay").is_none() {
+        let is_gone = |title: &str| match title {
+            NOT_REPLAYED => self.refusal("replay").is_none(),
+            NOT_EDITED => self.refusal("edit-input").is_none(),
+            _ => false,
+        };
+        if self.notice.as_ref().is_some_and(|n| is_gone(&n.0)) {
             self.notice = None;
         }
     }
@@ -349,15 +360,33 @@ impl App {
         if !self.run(ctx, id)
             && let Some(why) = self.refusal(id)
         {
-            self.notice = Some((NOT_REPLAYED.to_owned(), why));
+            let title = if is_edit(id) { NOT_EDITED } else { NOT_REPLAYED };
+            self.notice = Some((title.to_owned(), why));
         }
     }
 
-    /// Returns why a command cannot run, if its shortcut shows a message: a replay whose target does not fit.
+    /// Returns why a command cannot run, if its shortcut shows a message: a replay whose target does not fit, or an edit
+    /// or a replay of a recording that grows.
     #[must_use]
     pub fn refusal(&self, id: &str) -> Option<String> {
-        let replay = &self.doc.as_ref()?.replay;
+        let doc = self.doc.as_ref()?;
+        if is_edit(id) {
+            return doc.edit_obstacle().map(str::to_owned);
+        }
+        let replay = &doc.replay;
         let replays = matches!(id, "replay" | "replay-ten") && replay.running.is_none();
-        replay.obstacle().filter(|_| replays)
+        let needs_all = matches!(
+            id,
+            "plan" | "bisect" | "trim" | "watch-launch" | "watch-launches" | "measure-launches"
+        );
+        replay
+            .obstacle()
+            .filter(|_| replays)
+            .or_else(|| replay.growth_obstacle().filter(|_| needs_all))
     }
+}
+
+/// Returns whether a command edits a buffer.
+fn is_edit(id: &str) -> bool {
+    matches!(id, "edit-input" | "revert-input")
 }

@@ -22,7 +22,7 @@ use trace_core::finding::FindingKind;
 const SAVE_INTERVAL_S: f64 = 2.0;
 
 /// Returns the content kind of the document's recording.
-fn content_of(doc: &Document) -> RecordingContent {
+pub(super) fn content_of(doc: &Document) -> RecordingContent {
     match (doc.recording.api().is_some(), has_framebuffer(&doc.recording)) {
         (false, _) if doc.recording.driver_trace().is_some() => RecordingContent::Requests,
         (true, _) if is_wasm_run(&doc.recording) => RecordingContent::Copies,
@@ -92,7 +92,7 @@ impl App {
         self.apply_default_layout(holds);
     }
 
-    fn apply_default_layout(&mut self, holds: RecordingContent) {
+    pub(super) fn apply_default_layout(&mut self, holds: RecordingContent) {
         self.dock = layout::tree(&layout::default_dock(holds));
         self.fitted_share = None;
         self.floating.clear();
@@ -208,8 +208,9 @@ impl App {
         }
     }
 
-    /// Closes the recording: saves its workspace, ends its journal properly and stops its tasks.
+    /// Closes the recording: saves its workspace, ends its journal properly, stops its tasks and ends following.
     pub fn close(&mut self) {
+        self.following = None;
         self.workspace_saver.collect_result(true);
         if let Some(w) = self
             .workspace()

@@ -54,6 +54,7 @@ impl App {
                 TaskResult::Lost(what, why) => self.error(&what, &why),
             }
         }
+        self.poll_following(&ctx);
         self.poll_journal_state(&ctx);
         self.note_window(&ctx);
         if ctx.input(|i| i.viewport().close_requested()) && self.check_leave(LeaveAction::Quit).is_none() {

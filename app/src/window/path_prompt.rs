@@ -97,6 +97,7 @@ fn draw_buttons(open: &PathPrompt<App>, ui: &mut Ui, can: PathCheck, done: &mut 
         let (label, name) = match (&open.what, can) {
             (_, PathCheck::Replace) => ("Replace", "Replace the file"),
             (Pick::Save(_), _) => ("Save", "Save there"),
+            (Pick::Follow, _) => ("Follow", "Follow this recording"),
             (Pick::Buffer, _) => ("Load", "Load this file"),
             (Pick::Rules, _) => ("Open", "Open these rules"),
             (Pick::Code, _) => ("Try", "Try this code"),
@@ -113,6 +114,9 @@ fn draw_buttons(open: &PathPrompt<App>, ui: &mut Ui, can: PathCheck, done: &mut 
                     .font(strong())
                     .color(p.warning);
                 ui.label(what);
+            }
+            PathCheck::Take if open.what == Pick::Follow && !open.path().exists() => {
+                ui.label(RichText::new("No file yet").font(small()).color(p.quiet));
             }
             PathCheck::Take if matches!(open.what, Pick::Save(_)) => {
                 ui.label(RichText::new("New file").font(small()).color(p.quiet));
@@ -138,7 +142,10 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             let p = palette(ui);
             ui.label(RichText::new(open.title()).font(strong()).size(14.0));
             ui.add_space(6.0);
-            let why = "This desktop has no file dialog for programs (neither a portal nor zenity), so type the path.";
+            let why = match open.what {
+                Pick::Follow => "The file that a recorder writes, or will write. The window waits for it.",
+                _ => "This desktop has no file dialog for programs (neither a portal nor zenity), so type the path.",
+            };
             ui.label(RichText::new(why).font(small()).color(p.quiet));
             ui.add_space(6.0);
             let edit = egui::TextEdit::singleline(&mut open.text)

@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub enum Pick {
     /// A recording file to open.
     Recording,
+    /// A recording to follow, which may not exist yet.
+    Follow,
     /// A recording file to compare with the open one.
     Second,
     /// A folder that holds a recording.
@@ -122,6 +124,9 @@ impl<A> PathPrompt<A> {
                 PathCheck::Invalid("This folder is not a recording: add a name.")
             }
             Pick::Recording | Pick::Second => PathCheck::Invalid("No such file."),
+            Pick::Follow if path.is_dir() => PathCheck::Invalid("This is a folder: add a name."),
+            Pick::Follow if path.parent().is_some_and(Path::is_dir) => PathCheck::Take,
+            Pick::Follow => PathCheck::Invalid("No such folder."),
             Pick::Folder if path.is_dir() => PathCheck::Take,
             Pick::Folder => PathCheck::Invalid("No such folder."),
             Pick::Save(_) if path.is_dir() => PathCheck::Invalid("This is a folder: add a name."),
@@ -168,6 +173,7 @@ impl<A> PathPrompt<A> {
     pub(super) fn title(&self) -> &'static str {
         match self.what {
             Pick::Recording => "Open file",
+            Pick::Follow => "Follow a recording",
             Pick::Second => "Compare with file",
             Pick::Folder => "Open folder",
             Pick::Buffer => "Load into buffer",

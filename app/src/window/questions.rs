@@ -5,7 +5,7 @@ use super::requests::{LeaveAction, Question};
 use crate::panels::common::actions::UiAction;
 use crate::theme::{ROW, body, mono, palette, small, strong, widgets};
 use egui::{Context, RichText, ScrollArea, Ui};
-use kinescope_session::text;
+use kinescope_session::{GrowthState, text};
 use std::path::{Path, PathBuf};
 
 /// Width of a question, points.
@@ -113,12 +113,16 @@ fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<An
     lines(ui, unkept.changes.len(), |i| {
         (String::new(), unkept.changes.get(i).cloned().unwrap_or_default())
     });
-    let hint = "Free space on the disk or make the folder writable: the edits are then saved at once.";
+    let is_complete = app.doc.as_ref().is_none_or(|d| d.growth() == GrowthState::Complete);
+    let hint = match is_complete {
+        true => "Free space on the disk or make the folder writable: the edits are then saved at once.",
+        false => "Follow the recording to its end: the changes are then saved with the finished file.",
+    };
     ui.add(egui::Label::new(RichText::new(hint).color(p.quiet)).wrap());
     ui.add_space(10.0);
     ui.horizontal(|ui| {
         let stay = widgets::primary_button(ui, "Stay", "Stay", true);
-        let save = ui.button("Save journal elsewhere…");
+        let save = ui.add_enabled(is_complete, egui::Button::new("Save journal elsewhere…"));
         let leave = ui.button(format!("{verb} anyway"));
         if stay.clicked() {
             *answer = Some(Answer::Stay);

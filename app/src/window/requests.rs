@@ -59,6 +59,8 @@ pub enum LeaveAction {
     Open(PathBuf, AfterOpen),
     /// Show a document that is already loaded.
     Show(Box<Document>),
+    /// Follow a recording while a recorder writes it.
+    Follow(PathBuf),
 }
 
 impl LeaveAction {
@@ -69,6 +71,7 @@ impl LeaveAction {
             Self::Quit => "Quit",
             Self::Close => "Close",
             Self::Open(..) | Self::Show(_) => "Open",
+            Self::Follow(_) => "Follow",
         }
     }
 }

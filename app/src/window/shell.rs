@@ -1,6 +1,7 @@
 //! The structure of the window: bars, sides, dock and separate windows.
 
 use super::app::App;
+use super::follow_bar::{draw_follow_bar, draw_waiting};
 use super::notices::{draw_drop_hint, draw_notices};
 use super::questions::draw_question;
 use super::sheets::{draw_about, draw_confirm, draw_help};
@@ -27,11 +28,15 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
         .exact_size(26.0)
         .frame(bar)
         .show(ui, |ui| draw_status_bar(app, ui));
+    draw_follow_bar(app, ui);
     draw_notices(app, ui);
     if app.doc.is_none() {
         egui::CentralPanel::default()
             .frame(Frame::new().fill(p.background))
-            .show(ui, |ui| draw_welcome(app, ui));
+            .show(ui, |ui| match app.following {
+                Some(_) => draw_waiting(app, ui),
+                None => draw_welcome(app, ui),
+            });
     } else {
         draw_sides(app, ui);
         egui::CentralPanel::default()

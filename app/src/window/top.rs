@@ -270,8 +270,8 @@ fn draw_run_targets(doc: &Document, actions: &mut UiActions, ui: &mut Ui) {
 /// Draws the safety of a replay: what contains the target, and whether the plan was proved.
 fn draw_badge(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
-    // Without a fitting target, nothing runs.
-    if doc.replay.has_no_target() {
+    // Without a fitting target, nothing runs, and nothing while the recording grows.
+    if doc.replay.has_no_target() || doc.is_growing() {
         return;
     }
     let by = |c: Containment| match c {

@@ -20,7 +20,13 @@ impl App {
     /// Returns the edits that would be lost if the recording were left now.
     #[must_use]
     pub fn find_unsaved_edits(&self) -> Option<Arc<UnsavedChanges>> {
-        match self.doc.as_ref()?.save_state() {
+        let doc = self.doc.as_ref()?;
+        let changes = doc.changes_in_memory();
+        if !changes.is_empty() {
+            let error = "The recording has no file of its own before its recorder finishes it.".to_owned();
+            return Some(Arc::new(UnsavedChanges { error, changes }));
+        }
+        match doc.save_state() {
             // A line without an edit can wait, because nothing is lost.
             SaveState::InMemory(u) if u.changes.is_empty() => None,
             SaveState::InMemory(u) => Some(u),
@@ -58,6 +64,7 @@ impl App {
                 self.after_open = afterwards;
                 self.open(ctx, path);
             }
+            LeaveAction::Follow(path) => self.follow_file(ctx, path),
             LeaveAction::Show(doc) => {
                 self.show_document(*doc);
                 self.derive_next_stage(ctx);
@@ -140,7 +147,7 @@ impl App {
             if self.notice.as_ref().is_some_and(|n| n.0 == NOT_SAVED) {
                 self.notice = None;
             }
-            if matches!(self.question, Some(Question::Leave(_))) {
+            if matches!(self.question, Some(Question::Leave(_))) && self.find_unsaved_edits().is_none() {
                 // Nothing would be lost any more, so the question is obsolete. The user can request the action again.
                 self.question = None;
             }

@@ -11,6 +11,7 @@
 mod bus;
 mod command_line;
 mod common;
+mod following;
 mod journals;
 mod keys;
 mod naming;

@@ -6,6 +6,7 @@ mod commands;
 use crate::common;
 mod compare;
 mod driver_traces;
+mod following;
 mod keeping;
 mod notes;
 mod numbers;

@@ -66,6 +66,8 @@ pub struct Journal {
     /// Lines that an earlier run could write only to the fallback.
     resumed: Vec<String>,
     keeping: Arc<Mutex<SaveState>>,
+    /// Nothing is written: the owner of the changes keeps them.
+    is_in_memory: bool,
 }
 
 impl Journal {
@@ -82,6 +84,16 @@ impl Journal {
             elsewhere: false,
             resumed: Vec::new(),
             keeping: Arc::default(),
+            is_in_memory: false,
+        }
+    }
+
+    /// Creates a journal that writes nothing. The changes exist as long as their owner keeps them.
+    #[must_use]
+    pub fn new_in_memory(of: JournalKey) -> Self {
+        Self {
+            is_in_memory: true,
+            ..Self::new(PathBuf::new(), of)
         }
     }
 
@@ -183,7 +195,7 @@ impl Journal {
 
     /// Starts the writer, so that [`Journal::close`] marks the existing lines as seen.
     pub fn start(&mut self) {
-        if self.to.is_some() {
+        if self.to.is_some() || self.is_in_memory {
             return;
         }
         let (to, from) = channel::<Message>();

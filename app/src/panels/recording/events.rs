@@ -329,8 +329,10 @@ pub(super) fn find(doc: &mut Document, view: &mut View, actions: &mut UiActions)
     };
     if query.is_all() {
         view.rows = None;
-        view.found_for.clone_from(&view.filter);
-        doc.jumps += 1;
+        if view.found_for != view.filter {
+            view.found_for.clone_from(&view.filter);
+            doc.jumps += 1;
+        }
         return;
     }
     let (recording, derived, text) = (
@@ -348,8 +350,11 @@ pub(super) fn find(doc: &mut Document, view: &mut View, actions: &mut UiActions)
                 Err(e) => view.is_wrong(&e),
                 Ok(Ok(rows)) => {
                     view.rows = Some(Arc::new(rows));
-                    view.found_for = text;
-                    doc.jumps += 1;
+                    // The same filter on a recording that has grown keeps the place.
+                    if view.found_for != text {
+                        view.found_for = text;
+                        doc.jumps += 1;
+                    }
                 }
                 // The search was cancelled.
                 Ok(Err(_)) => {}

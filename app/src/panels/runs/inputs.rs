@@ -34,7 +34,7 @@ use std::sync::Arc;
 use summary::{Key, Summary};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
-use view::COMPUTED_BY_REPLAY;
+use view::edit_refusal;
 use wasm_recording::CopyStream;
 
 /// Starts to edit an element of the current buffer, as a click on it does.
@@ -277,7 +277,7 @@ fn tools(
         let load = ui.add_enabled(may, egui::Button::new("Load…"));
         if load
             .on_hover_text(what)
-            .on_disabled_hover_text(COMPUTED_BY_REPLAY)
+            .on_disabled_hover_text(edit_refusal(doc))
             .clicked()
         {
             let mut buffer = b.clone();
@@ -298,7 +298,7 @@ fn tools(
         let clear = ui.add_enabled(may, egui::Button::new("Clear"));
         if clear
             .on_hover_text("set every byte to zero")
-            .on_disabled_hover_text(COMPUTED_BY_REPLAY)
+            .on_disabled_hover_text(edit_refusal(doc))
             .clicked()
         {
             actions.push(UiAction::Clear(b.name.clone()));

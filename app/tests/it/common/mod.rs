@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod cuda;
+pub mod growing;
 pub mod keys;
 pub mod long;
 #[path = "../../../../trace-core/tests/it/calls/net.rs"]

@@ -14,6 +14,7 @@ use kinescope::theme::columns::Tables;
 use kinescope::window::layout;
 use kinescope_files::scene::Selection;
 use kinescope_files::workspace::TableColumns;
+use kinescope_session::GrowthState;
 use kinescope_session::axis::AxisKind;
 use kinescope_session::cursors::Cursor;
 use kinescope_session::derived_data::RegisterFact;
@@ -1069,6 +1070,33 @@ const CHECKS: &[(&str, Check)] = &[
             .iter()
             .any(|c| matches!(c, egui::OutputCommand::CopyText(t) if t.contains("a line for the clipboard")));
         assert!(copied);
+    }),
+    ("follow", |w, id| {
+        ran(w, id);
+        assert!(w.app().path_prompt.is_some());
+    }),
+    ("stop-following", |w, id| {
+        let _recorder = w.follow_new();
+        ran(w, id);
+        assert!(w.app().following().is_none() && w.doc().growth() == GrowthState::Partial);
+    }),
+    ("follow-again", |w, id| {
+        let _recorder = w.follow_new();
+        ran(w, "stop-following");
+        ran(w, id);
+        assert!(w.app().following().is_some());
+    }),
+    ("save-snapshot", |w, id| {
+        let _recorder = w.follow_new();
+        saves(w, id);
+    }),
+    ("go-to-end", |w, id| {
+        let _recorder = w.follow_new();
+        let context = w.app().panel_context().unwrap();
+        context.views.timeline.zoom_to_events(context.doc, 3, 9, 0.0);
+        w.settle();
+        moves_view(w, id);
+        assert!(w.app().is_at_end());
     }),
     ("about", |w, id| {
         ran(w, id);

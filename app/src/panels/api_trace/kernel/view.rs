@@ -27,6 +27,16 @@ pub struct View {
 }
 
 impl View {
+    /// Keeps the code of the function: the recording has grown, and functions do not change.
+    pub fn keep_code(&mut self, doc: &Document) {
+        let api_trace = doc.derived.api_trace.as_ref().map(|a| Arc::as_ptr(a) as usize);
+        self.code_key = self
+            .code_key
+            .zip(api_trace)
+            .filter(|_| self.code.is_some())
+            .map(|((_, function), api_trace)| (api_trace, function));
+    }
+
     /// Shows a function, whatever launch is selected.
     pub fn show_function(&mut self, doc: &Document, function: u32) {
         self.function = Some(function);

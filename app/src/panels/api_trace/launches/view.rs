@@ -25,12 +25,34 @@ pub struct View {
     pub(super) choosing: Option<Progress>,
     pub(super) list: Rows,
     pub(super) seen_jump: u64,
+    /// The next rows are those of a recording that has grown.
+    keeps_place: bool,
 }
 
 impl View {
+    /// Chooses the rows again: the recording has grown. The place in the list stays.
+    pub fn forget_results(&mut self) {
+        self.rows_key = None;
+        self.keeps_place = true;
+    }
+
+    /// Returns whether the last launch is in view.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.list.is_at_end()
+    }
+
+    /// Shows the last launch, also when the recording grows.
+    pub fn stick_to_end(&mut self) {
+        self.list.stick_to_end();
+    }
+
     /// Sets the rows.
     pub(super) fn set_rows(&mut self, rows: Option<Vec<u32>>) {
         self.rows = rows.map(Arc::new);
+        if std::mem::take(&mut self.keeps_place) {
+            return;
+        }
         self.list.top = 0.0;
         // The selected launch is brought into view.
         self.seen_jump = u64::MAX;

@@ -104,6 +104,13 @@ pub struct View {
 }
 
 impl View {
+    /// Drops what was computed from a shorter reading of the recording. Places stay.
+    pub fn forget_results(&mut self) {
+        self.references = None;
+        self.plot_cache = None;
+        self.device.forget_results();
+    }
+
     /// Shows an address and selects `bytes` bytes there.
     pub fn show(&mut self, doc: &mut Document, space: u32, va: GpuVa, bytes: u64) {
         self.space = space;

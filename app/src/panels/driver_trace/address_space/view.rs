@@ -35,6 +35,11 @@ pub struct View {
 }
 
 impl View {
+    /// Lists the ranges again: the recording has grown.
+    pub fn forget_results(&mut self) {
+        self.now_key = None;
+    }
+
     /// Requests the addresses of an object: the panel selects its range.
     pub fn show_object(&mut self, object: u32) {
         self.wanted = Some(object);

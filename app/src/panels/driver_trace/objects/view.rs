@@ -31,6 +31,11 @@ pub struct View {
 }
 
 impl View {
+    /// Chooses the rows again: the recording has grown.
+    pub fn forget_results(&mut self) {
+        self.rows_key = None;
+    }
+
     /// Selects an object and brings it into view. Shows the objects of all time if a filter could hide it.
     pub fn show_object(&mut self, object: u32) {
         self.selected = Some(object);

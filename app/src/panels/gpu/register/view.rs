@@ -56,3 +56,15 @@ pub struct View {
     /// The register whose changes are being searched.
     pub(super) looking: Option<RegOffset>,
 }
+
+impl View {
+    /// Drops what was computed from a shorter reading of the recording.
+    pub fn forget_results(&mut self) {
+        self.changes = None;
+        self.guess = None;
+        if let Some((_, running)) = self.guessing.take() {
+            running.cancel();
+        }
+        self.looking = None;
+    }
+}

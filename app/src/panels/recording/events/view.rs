@@ -31,3 +31,21 @@ pub struct View {
     /// The filter field wants the keyboard.
     pub focus_filter: bool,
 }
+
+impl View {
+    /// Searches the events that pass the filter again: the recording has grown. The old ones are shown until then.
+    pub fn forget_results(&mut self) {
+        self.asked_for.clear();
+    }
+
+    /// Returns whether the last event is in view.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.list.is_at_end()
+    }
+
+    /// Shows the last event, also when the recording grows.
+    pub fn stick_to_end(&mut self) {
+        self.list.stick_to_end();
+    }
+}

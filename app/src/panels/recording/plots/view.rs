@@ -167,6 +167,13 @@ impl Default for ByKind {
 }
 
 impl View {
+    /// Drops what was computed from a shorter reading of the recording.
+    pub fn forget_results(&mut self) {
+        self.values.clear();
+        self.drawn = None;
+        (self.histogram, self.counted, self.between) = Default::default();
+    }
+
     /// Returns the values of a line, once they are gathered.
     #[must_use]
     pub fn values_of(&self, line: &PlotLine) -> Option<&Arc<Values>> {

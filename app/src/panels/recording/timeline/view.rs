@@ -82,6 +82,29 @@ impl View {
         self.range.unwrap_or((0.0, end))
     }
 
+    /// Returns whether the end of the axis is in view.
+    #[must_use]
+    pub fn is_at_end(&self, doc: &Document) -> bool {
+        let end = doc.derived.axis.end(self.axis);
+        // Positions are rounded when a view moves.
+        self.range.is_none_or(|(_, b)| b >= end - (end * 1e-9))
+    }
+
+    /// Moves the visible part to the end of the axis. Its width stays.
+    pub fn go_to_end(&mut self, doc: &Document) {
+        let end = doc.derived.axis.end(self.axis);
+        if let Some((a, b)) = self.range {
+            self.range = self.clamp_range(doc, end - (b - a), b - a);
+        }
+        self.finish_animation();
+    }
+
+    /// Drops the content of the pixels: the recording has grown.
+    pub fn forget_results(&mut self) {
+        self.lanes = ScaleCache::default();
+        self.all = ScaleCache::default();
+    }
+
     /// Returns the minimum width of the visible part.
     fn min_width(&self, doc: &Document) -> f64 {
         let end = doc.derived.axis.end(self.axis);

@@ -68,10 +68,10 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Buffe
     let Some(index) = view.editing else {
         ui.horizontal(|ui| {
             ui.set_height(24.0);
-            let message = if contents.is_editable() {
-                "Click a value to edit it; separate several values with spaces."
-            } else {
-                "A replay computes these values: edit an input and replay."
+            let message = match doc.edit_obstacle() {
+                Some(obstacle) => obstacle,
+                None if contents.is_editable() => "Click a value to edit it; separate several values with spaces.",
+                None => "A replay computes these values: edit an input and replay.",
             };
             ui.label(RichText::new(message).font(small()).color(p.quiet));
         });

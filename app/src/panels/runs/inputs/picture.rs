@@ -4,7 +4,7 @@ use super::grid::start_editing;
 use super::pixel;
 use super::shape::{self, Shape};
 use super::summary::Summary;
-use super::view::{Brush, COMPUTED_BY_REPLAY, View};
+use super::view::{Brush, View};
 use crate::theme::{icons, mono_small, palette, widgets};
 use egui::accesskit::Role;
 use egui::{Color32, ColorImage, Rect, Response, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -15,8 +15,16 @@ use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 
-/// Draws the controls for the picture's shape, and the brush. `may`: whether the user may paint.
-pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape], may: bool) {
+/// Draws the controls for the picture's shape, and the brush. `refusal` says why the user may not paint.
+pub fn shape_bar(
+    view: &mut View,
+    ui: &mut Ui,
+    s: &Summary,
+    count: u64,
+    shapes: &[Shape],
+    refusal: Option<&'static str>,
+) {
+    let may = refusal.is_none();
     let painting = view.brush.is_some();
     let bar = |ui: &mut Ui| {
         let now = s.key.shape;
@@ -50,7 +58,7 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         let r = paint.inner;
         r.widget_info(|| WidgetInfo::selected(Role::Button, may, painting, "Paint"));
         if r.on_hover_text("drag over the picture to paint, or with the right button to erase; a stroke is one change")
-            .on_disabled_hover_text(COMPUTED_BY_REPLAY)
+            .on_disabled_hover_text(refusal.unwrap_or_default())
             .clicked()
         {
             view.chosen = true;

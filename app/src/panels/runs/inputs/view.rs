@@ -49,7 +49,12 @@ impl Brush {
 }
 
 /// Reason why copies from the device cannot be edited.
-pub(super) const COMPUTED_BY_REPLAY: &str = "a replay computes these values";
+const COMPUTED_BY_REPLAY: &str = "a replay computes these values";
+
+/// Returns why a buffer cannot be edited, for buttons that are disabled.
+pub(super) fn edit_refusal(doc: &Document) -> &'static str {
+    doc.edit_obstacle().unwrap_or(COMPUTED_BY_REPLAY)
+}
 /// Maximum side of a picture that can be painted on by default, pixels.
 const PAINTED: u64 = 16;
 
@@ -100,6 +105,11 @@ pub struct View {
 }
 
 impl View {
+    /// Lists the buffers again: the recording has grown.
+    pub fn forget_results(&mut self) {
+        self.listing = None;
+    }
+
     /// Returns the shape of a buffer's picture: the one that the user chose, or the one in the recording, or the
     /// likeliest.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use super::shape::{self, Shape};
 use super::summary::Summary;
-use super::view::{View, ViewMode};
+use super::view::{View, ViewMode, edit_refusal};
 use super::{picture, plots, tensor};
 use crate::panels::common::actions::UiActions;
 use egui::accesskit::Role;
@@ -56,7 +56,8 @@ pub fn ui(
             if let Some(shape) = &s.key.shape {
                 view.offer_brush(contents.buffer(), shape, s.levels().1);
             }
-            picture::shape_bar(view, ui, s, count, &shapes, contents.is_editable());
+            let refusal = (!contents.is_editable()).then(|| edit_refusal(doc));
+            picture::shape_bar(view, ui, s, count, &shapes, refusal);
             picture::picture(doc, view, ui, contents, element, s);
         }
         ViewMode::Plot => plots::plot(doc, view, ui, contents, element, s),

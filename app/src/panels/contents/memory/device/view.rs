@@ -50,3 +50,10 @@ pub struct DeviceMemoryView {
     /// Whether these lines have unknown bytes.
     pub(super) unknown: bool,
 }
+
+impl DeviceMemoryView {
+    /// Drops the lines: the recording has grown.
+    pub(in crate::panels::contents::memory) fn forget_results(&mut self) {
+        self.cached_lines = None;
+    }
+}
