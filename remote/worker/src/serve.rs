@@ -207,6 +207,7 @@ impl Server {
             session: &self.session,
             thread: header.thread,
             context: header.context,
+            is_answered: header.flags.contains(RequestFlags::ANSWERED),
         };
         let mut answer = Encoder::with_buffer(buffer);
         let played = play(header.call, &scope, &mut Decoder::new(arguments), &mut answer);

@@ -4,6 +4,7 @@ use crate::call_error::{CallError, CallResult};
 use crate::copy_tickets::CopyTickets;
 use crate::handles::Handles;
 use crate::host_function_lane::HostFunctionLane;
+use crate::libraries::Libraries;
 use crate::link_table::Links;
 use crate::lock;
 use crate::report::{Counters, WorkerReport};
@@ -35,6 +36,8 @@ pub struct Session {
     pub host_functions: Arc<HostFunctionLane>,
     /// Links in progress.
     pub links: Links,
+    /// NVIDIA's libraries above the driver, and their objects.
+    pub libraries: Libraries,
     /// Default streams of threads that have their own, by thread and context.
     thread_streams: Mutex<HashMap<(u32, HandleNumber), u64>>,
     /// Primary contexts by their devices.
@@ -61,6 +64,8 @@ pub struct Scope<'s> {
     pub thread: u32,
     /// Its current context.
     pub context: HandleNumber,
+    /// Whether it waits for the answer.
+    pub is_answered: bool,
 }
 
 impl Session {
@@ -73,6 +78,7 @@ impl Session {
             host_functions: Arc::new(host_functions),
             handles: Handles::default(),
             links: Links::default(),
+            libraries: Libraries::default(),
             copies: CopyTickets::default(),
             thread_streams: Mutex::default(),
             primary_contexts: Mutex::default(),
