@@ -1,6 +1,8 @@
 //! List of the programs, by name.
 
 mod assembled;
+mod blas;
+mod blas_states;
 mod costs;
 mod edge_cases;
 mod extras;
@@ -12,6 +14,7 @@ mod net;
 mod nodes;
 mod owners;
 mod queries;
+mod random;
 mod simple;
 mod states;
 mod steps;
@@ -25,7 +28,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 28] = [
+const PROGRAMS: [(&str, Program); 33] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -54,6 +57,11 @@ const PROGRAMS: [(&str, Program); 28] = [
     ("costs", costs::costs),
     ("states", states::states),
     ("steps", steps::steps),
+    ("blas", blas::blas),
+    ("blas_states", blas_states::blas_states),
+    ("blas_failure", blas_states::blas_failure),
+    ("blas_missing", blas_states::blas_missing),
+    ("random", random::random),
 ];
 
 /// Runs a program.
