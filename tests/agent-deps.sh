@@ -49,6 +49,7 @@ may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files
 may_not kinescope-nvidia trace-core replay-engine replay-core trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
 may_not kinescope-remote-cuda trace-core replay-engine kinescope kinescope-agent snow serde_json
 may_not kinescope-remote-cudart trace-core replay-engine kinescope kinescope-agent remote-calls remote-ring
+may_not kinescope-remote-libraries trace-core replay-engine kinescope kinescope-agent remote-ring kinescope-remote-cuda
 may_not remote-worker trace-core replay-engine kinescope kinescope-agent kinescope-remote-cuda
 may_not remote-calls remote-ring trace-core replay-engine kinescope
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope kinescope-session egui eframe parquet

@@ -57,6 +57,7 @@ mod register_maps;
 mod remote_cuda;
 mod remote_functions;
 mod remote_hostile;
+mod remote_libraries;
 mod samples;
 mod screens;
 mod shaders;
