@@ -22,7 +22,7 @@ fn generate<T: Plain>(
 ) -> Answer {
     with(generator, |generator| {
         check(generator)?;
-        if generator.is_quasi_random() && count % generator.dimensions as usize != 0 {
+        if generator.is_quasi_random() && !count.is_multiple_of(generator.dimensions as usize) {
             return Err(LENGTH_NOT_MULTIPLE);
         }
         if !generator.is_host {
@@ -55,7 +55,7 @@ fn wide(generator: &Generator) -> Answer {
 
 /// Normally distributed numbers of pseudo-random generators are made in pairs.
 fn pairs(count: usize) -> impl FnOnce(&Generator) -> Answer {
-    move |generator| match count % 2 != 0 && !generator.is_quasi_random() {
+    move |generator| match !count.is_multiple_of(2) && !generator.is_quasi_random() {
         true => Err(LENGTH_NOT_MULTIPLE),
         false => Ok(()),
     }

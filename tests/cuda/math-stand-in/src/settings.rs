@@ -38,7 +38,7 @@ exported! {
         write(stream.cast::<u64>(), state.stream)
     });
     cublasSetWorkspace_v2(handle: *mut c_void, at: u64, bytes: usize) => find(handle).and_then(|_| {
-        if at % 256 == 0 && bytes > 0 { Ok(()) } else { Err(INVALID_VALUE) }
+        (at.is_multiple_of(256) && bytes > 0).then_some(()).ok_or(INVALID_VALUE)
     });
     cublasSetPointerMode_v2(handle: *mut c_void, mode: i32) => find(handle).and_then(|_| setting(mode, 1)).and_then(|mode| {
         change(handle, |state| state.is_device_mode = mode == 1)
