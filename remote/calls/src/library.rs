@@ -18,7 +18,7 @@ pub use form::{
     ComputeType, CreatedHostGenerator, CreatedObject, DestroyedObject, DeviceAddress, Generated, GeneratedCount,
     LibraryForm, LibraryObject, PointerMode, ResultType, ScalarArgument, ScalarBytes, ScalarResult, StreamArgument,
 };
-pub use frame::{LIBRARY_CALL_FUNCTION, LibraryCallFrame, LibraryCallFunction, LibraryRequestKind, OTHER_TABLE};
+pub use frame::{LIBRARY_CALL_FUNCTION, LibraryCallFrame, LibraryRequestKind, OTHER_TABLE};
 pub use functions::LibraryFunction;
 pub(crate) use functions::TABLE_TEXT;
 pub use handle::LibraryHandle;

@@ -3,7 +3,7 @@
 
 use cuda_driver::{Copy2d, CuDevicePtr, CuResult, CuStream, CudaError, Driver};
 use libloading::Library;
-use remote_calls::library::{LIBRARY_CALL_FUNCTION, LibraryCallFrame, LibraryCallFunction};
+use remote_calls::library::{LIBRARY_CALL_FUNCTION, LibraryCallFrame};
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 const LIBRARY: &str = "libcuda.so.1";
 /// `CUDA_ERROR_NOT_INITIALIZED`, for a function that the driver lacks.
 const NOT_INITIALIZED: CuResult = 3;
+
+/// Type of the driver's function that sends a request. The frame is valid during the call.
+type LibraryCallFunction = unsafe extern "C" fn(frame: *mut LibraryCallFrame) -> CuResult;
 
 /// Reasons why there is no connection to a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -54,7 +54,7 @@ fn check_same(stand_in: &CudaStandIn, options: &[&str], arguments: &[&str]) {
     assert_eq!(remote.out, direct.out, "{arguments:?}: {remote:?}");
     assert!(remote_bytes == direct_bytes, "{arguments:?}: the bytes differ");
     assert_eq!(remote.err, direct.err, "{arguments:?}");
-    assert_eq!(direct.code, 0, "{direct:?}");
+    assert_eq!(direct.code, Some(0), "{direct:?}");
 }
 
 /// Programs that use the libraries.
@@ -110,7 +110,7 @@ fn status_of_a_call_without_an_answer_comes_with_the_next_calls() {
     let run = |options: &[&str], fail: &str| {
         let mut command = run_command(&stand_in, options, &["blas_failure"]);
         let ended = run_to_end(command.env("MATH_STAND_IN_FAIL", fail));
-        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.out.lines().next().unwrap_or_default().to_owned()
     };
     // Without an answer: the wait fails, and the next call of the handle has the status.
@@ -131,7 +131,7 @@ fn missing_library_gets_one_message_that_says_what_to_install() {
             .env("KINESCOPE_CUBLAS_LIBRARY", "/nowhere/libcublas.so.13")
             .env("KINESCOPE_CURAND_LIBRARY", "/nowhere/libcurand.so.10"),
     );
-    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
         ended.out.starts_with("create 1\ncreate 1\ngenerator 203\n"),
         "{ended:?}"

@@ -9,9 +9,6 @@ pub const LIBRARY_CALL_FUNCTION: &CStr = c"kinescope_remote_library_call";
 /// Result of the function if the library has another table than the driver's stand-in.
 pub const OTHER_TABLE: CuResult = 0xffff_0001;
 
-/// Type of the function. The frame is valid during the call.
-pub type LibraryCallFunction = unsafe extern "C" fn(frame: *mut LibraryCallFrame) -> CuResult;
-
 /// Requests that a library sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
