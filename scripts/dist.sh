@@ -49,7 +49,8 @@ features=""
 # shellcheck disable=SC2086 # a list of words
 cargo build --locked --quiet --profile "$profile" $features \
     -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda -p kinescope-nvidia -p kinescope-remote-cuda \
-    -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13
+    -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13 \
+    -p kinescope-remote-cublas-12 -p kinescope-remote-cublas-13 -p kinescope-remote-curand
 bin=$built/$(profile_folder "$profile")
 
 # The static agents have a profile of their own, which `make board` uses too.
@@ -70,6 +71,7 @@ third_party() {
     mkdir -p "$texts"
     cargo tree --locked -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda \
         -p kinescope-remote-cuda -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13 \
+        -p kinescope-remote-cublas-12 -p kinescope-remote-cublas-13 -p kinescope-remote-curand \
         -e normal --prefix none --format '{p} {l}' >"$work/tree"
     # Crates of this workspace stand with their path.
     grep -v ' (/' "$work/tree" | sed 's/ (\*)$//; s/ (proc-macro)//' | sort -u >"$work/crates"
@@ -101,7 +103,8 @@ tree() {
     cp "$bin/kinescope" "$bin/kinescope-agent" "$1/bin/"
     cp "$bin/libkinescope_panfrost.so" "$bin/libkinescope_cuda.so" "$bin/libkinescope_nvidia.so" \
         "$bin/libkinescope_remote_cuda.so" "$bin/libkinescope_remote_cudart_12.so" \
-        "$bin/libkinescope_remote_cudart_13.so" "$1/lib/kinescope/"
+        "$bin/libkinescope_remote_cudart_13.so" "$bin/libkinescope_remote_cublas_12.so" \
+        "$bin/libkinescope_remote_cublas_13.so" "$bin/libkinescope_remote_curand.so" "$1/lib/kinescope/"
     if [ "$profile" != release ]; then
         strip --strip-unneeded "$1/bin/"* "$1/lib/kinescope/"*
     fi

@@ -49,6 +49,7 @@ may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files
 may_not kinescope-nvidia trace-core replay-engine replay-core trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
 may_not kinescope-remote-cuda trace-core replay-engine kinescope kinescope-agent snow serde_json
 may_not kinescope-remote-cudart trace-core replay-engine kinescope kinescope-agent remote-calls remote-ring
+may_not kinescope-remote-libraries trace-core replay-engine kinescope kinescope-agent remote-ring kinescope-remote-cuda
 may_not remote-worker trace-core replay-engine kinescope kinescope-agent kinescope-remote-cuda
 may_not remote-relay trace-core replay-engine kinescope kinescope-agent kinescope-remote-cuda remote-worker snow
 may_not remote-agent kinescope kinescope-agent kinescope-session kinescope-remote-cuda replay-cuda device-mali egui eframe parquet

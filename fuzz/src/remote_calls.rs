@@ -1,5 +1,6 @@
 //! Fuzz target for the messages of CUDA API remoting: what is accepted is written again as it was.
 
+use remote_calls::library::{GeneratedPart, LibraryArguments, LibraryOpening, OpenLibrary, ReadGenerated};
 use remote_calls::message::{
     BeginSession, CopyToDevice, CopyToHost, FunctionDescription, FunctionList, FunctionLookup, HostFunctionCall,
     HostFunctionDone, Launch, LaunchHostFunction, LoadAnswer, LoadCode, MemoryCopy, Snapshot,
@@ -19,9 +20,10 @@ macro_rules! messages {
 }
 
 /// All messages. The first byte of an input selects one.
-const MESSAGES: [Message; 15] = messages! {
+const MESSAGES: [Message; 20] = messages! {
     AnswerHeader BeginSession CopyToDevice CopyToHost FunctionDescription FunctionList FunctionLookup HostFunctionCall
-    HostFunctionDone Launch LaunchHostFunction LoadAnswer LoadCode MemoryCopy Snapshot
+    HostFunctionDone Launch LaunchHostFunction LoadAnswer LoadCode MemoryCopy Snapshot LibraryArguments OpenLibrary
+    LibraryOpening ReadGenerated GeneratedPart
 };
 
 /// Fuzzes the readers of messages. A first byte after those of the messages selects the header of a request.

@@ -1,6 +1,10 @@
 //! Seeds of the fuzz target for messages of CUDA API remoting.
 
 use super::seed::Add;
+use remote_calls::library::{
+    LibraryArgument, LibraryArguments, LibraryFunction, LibraryHandle, NvidiaLibrary, OpenLibrary, ReadGenerated,
+    ResultPart, ScalarPart,
+};
 use remote_calls::message::{
     BeginSession, CodeImage, CopyToDevice, CopyToHost, DeviceSnapshot, FunctionDescription, FunctionList,
     FunctionLookup, HostFunctionForm, HostPart, JitOption, Launch, LaunchAttributeValue, LaunchHostFunction,
@@ -150,6 +154,36 @@ pub(super) fn add(add: Add<'_>) {
             devices: vec![device],
         }
         .write(e);
+    });
+    let object = LibraryHandle::from_number(3);
+    let (value, at) = (
+        LibraryArgument::Value(&[2, 0, 0, 0]),
+        LibraryArgument::Address(0x7000_0000),
+    );
+    seed(15, "scale", &|e| {
+        let scalar = LibraryArgument::Scalar(ScalarPart::Host(&[0, 0, 128, 63]));
+        LibraryArguments {
+            function: LibraryFunction::cublasSscal_v2,
+            arguments: vec![LibraryArgument::Handle(object), value, scalar, at, value],
+        }
+        .write(e);
+    });
+    seed(15, "generate", &|e| {
+        let target = LibraryArgument::Result(ResultPart::Device(0x7000_0000));
+        let count = LibraryArgument::Value(&[8, 0, 0, 0, 0, 0, 0, 0]);
+        LibraryArguments {
+            function: LibraryFunction::curandGenerateUniform,
+            arguments: vec![LibraryArgument::Handle(object), target, count],
+        }
+        .write(e);
+    });
+    seed(16, "open", &|e| {
+        let (library, major) = (NvidiaLibrary::Cublas, 13);
+        OpenLibrary { library, major }.write(e);
+    });
+    seed(18, "numbers", &|e| {
+        let (generator, offset) = (object, 65_536);
+        ReadGenerated { generator, offset }.write(e);
     });
     seed(255, "request", &|e| {
         let header = RequestHeader {

@@ -208,7 +208,7 @@ macro_rules! scalars {
     )*};
 }
 
-scalars!(u8 u16 u32 u64 i32 f32);
+scalars!(u8 u16 u32 u64 i32 i64 f32 f64);
 
 /// Sizes are 64 bits in messages: both ends are 64-bit machines.
 impl Scalar for usize {

@@ -11,6 +11,7 @@ mod error;
 mod form;
 mod handle;
 mod header;
+pub mod library;
 pub mod message;
 mod policy;
 mod table;

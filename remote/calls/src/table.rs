@@ -140,11 +140,14 @@ macro_rules! call_ids {
         }
 
         /// Digest of the table: a library and a worker with different tables refuse each other.
-        pub const TABLE_DIGEST: u64 = digest(concat!(
-            env!("CARGO_PKG_VERSION"),
-            $(stringify!($own), stringify!($own_policy),)*
-            $(stringify!($name), stringify!($policy), $(stringify!($form), ",",)* ";",)*
-        ));
+        pub const TABLE_DIGEST: u64 = digest(
+            concat!(
+                env!("CARGO_PKG_VERSION"),
+                $(stringify!($own), stringify!($own_policy),)*
+                $(stringify!($name), stringify!($policy), $(stringify!($form), ",",)* ";",)*
+            ),
+            crate::library::TABLE_TEXT,
+        );
     };
 }
 
@@ -191,6 +194,10 @@ crate::calls!(call_ids [
     instantiate_graph: Answered;
     update_exec: Answered;
     capture_to_graph: Answered;
+    open_library: Answered;
+    library_call: Quiet;
+    finish_library_call: Blocking;
+    read_generated: Answered;
 ]);
 
 impl CallId {
@@ -207,10 +214,13 @@ impl CallId {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash of a text. It separates versions by accident, not by design of an attacker.
-const fn digest(text: &str) -> u64 {
-    let bytes = text.as_bytes();
-    let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
+/// Returns the 64-bit FNV-1a hash of two texts. It separates versions by accident, not by design of an attacker.
+const fn digest(calls: &str, library_functions: &str) -> u64 {
+    hash_text(hash_text(0xcbf2_9ce4_8422_2325, calls), library_functions)
+}
+
+const fn hash_text(mut hash: u64, text: &str) -> u64 {
+    let (bytes, mut at) = (text.as_bytes(), 0);
     while at < bytes.len() {
         hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0100_0000_01b3);
         at += 1;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod graph;
+mod library;
 
 use crate::message::{
     BeginSession, CodeImage, CopyToDevice, CopyToHost, DeviceSnapshot, FunctionDescription, FunctionList,

@@ -11,7 +11,13 @@ impl Answer {
     /// Returns a decoder of what follows the header.
     #[must_use]
     pub fn decoder(&self) -> Decoder<'_> {
-        Decoder::new(self.message.get(ANSWER_HEADER_BYTES..).unwrap_or_default())
+        Decoder::new(self.results())
+    }
+
+    /// Returns what follows the header.
+    #[must_use]
+    pub fn results(&self) -> &[u8] {
+        self.message.get(ANSWER_HEADER_BYTES..).unwrap_or_default()
     }
 
     /// Takes a message with a header that was checked.

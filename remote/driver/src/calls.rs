@@ -6,9 +6,10 @@ use crate::jit_options::JitOptions;
 use crate::procs::Exported;
 use crate::{
     CallResult, code, contexts, copies, devices, errors, fills, forwarded, graphs, host_functions, host_memory,
-    launches, links, memory, memory_copies, occupancy, pointer_attributes, procs, streams,
+    launches, library_calls, links, memory, memory_copies, occupancy, pointer_attributes, procs, streams,
 };
 use cuda_driver::*;
+use remote_calls::library::LibraryCallFrame;
 use remote_calls::{
     Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text, Value, kinds,
 };
@@ -234,6 +235,7 @@ own_functions! {
     cuGraphExecNodeSetParams [] (exec: CuGraphExec, node: CuGraphNode, parameters: *mut NodeForm) => |_t| graphs::set_exec_node(exec, node, parameters);
     cuLaunchKernel [cuLaunchKernel_ptsz] (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |t| launches::launch(t, &launches::LaunchForm { function, grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared, stream, parameters, extra, is_cooperative: false, attributes: None });
     cuLaunchCooperativeKernel [cuLaunchCooperativeKernel_ptsz] (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |t| launches::launch(t, &launches::LaunchForm { function, grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared, stream, parameters, extra: std::ptr::null_mut(), is_cooperative: true, attributes: None });
+    kinescope_remote_library_call [] (frame: *mut LibraryCallFrame) => |_t| library_calls::send(frame);
     cuLaunchKernelEx [cuLaunchKernelEx_ptsz] (config: *const LaunchConfig, function: CuFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |t| launches::launch_with(t, config, function, parameters, extra);
 }
 

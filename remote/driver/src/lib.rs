@@ -29,6 +29,7 @@ mod host_functions;
 mod host_memory;
 mod jit_options;
 mod launches;
+mod library_calls;
 mod links;
 mod memory;
 mod memory_copies;

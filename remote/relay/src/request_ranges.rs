@@ -2,6 +2,7 @@
 
 use crate::host_memory::HostMemory;
 use crate::record::Area;
+use remote_calls::library::{LibraryArgument, LibraryArguments, ResultPart, ScalarPart};
 use remote_calls::message::{
     AddNode, AllocateHost, CaptureToGraph, CopyToDevice, CopyToHost, HostPart, Launch, MemoryCopy, MemoryPlace,
     MemorySide, NodeWork, SetNode,
@@ -184,6 +185,19 @@ impl RequestRanges {
             CallId::launch if !memory.is_empty() => {
                 let launch = Launch::read(decoder)?;
                 self.expose_arguments(memory, launch.arguments);
+                self.reads_exposed = true;
+            }
+            CallId::library_call => {
+                let call = LibraryArguments::read(decoder)?;
+                for argument in call.arguments {
+                    let at = match argument {
+                        LibraryArgument::Address(at)
+                        | LibraryArgument::Scalar(ScalarPart::Device(at))
+                        | LibraryArgument::Result(ResultPart::Device(at)) => at,
+                        _ => continue,
+                    };
+                    self.exposes.extend(memory.allocation_at(at));
+                }
                 self.reads_exposed = true;
             }
             CallId::add_graph_node if !memory.is_empty() => {

@@ -97,7 +97,11 @@ const fn is_wait(call: CallId) -> bool {
     matches!(call.policy(), Policy::Blocking)
         || matches!(
             call,
-            CallId::cuStreamQuery | CallId::cuEventQuery | CallId::cuEventElapsedTime | CallId::cuEventElapsedTime_v2
+            CallId::library_call
+                | CallId::cuStreamQuery
+                | CallId::cuEventQuery
+                | CallId::cuEventElapsedTime
+                | CallId::cuEventElapsedTime_v2
         )
 }
 

@@ -40,6 +40,13 @@ pub fn leave_created(scope: &Scope<'_>) {
     CURRENT.set(None);
 }
 
+/// Notes that a library may have made a context current, where the caller has none: NVIDIA's runtime does so.
+pub fn forget_thread(scope: &Scope<'_>) {
+    if scope.context == HandleNumber::NULL {
+        CURRENT.set(None);
+    }
+}
+
 /// Forgets which context is current on every thread, after a call that ends contexts or gives one new life.
 pub fn forget() {
     CHANGES.fetch_add(1, Ordering::Relaxed);

@@ -5,8 +5,8 @@ use crate::call_error::CallResult;
 use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
-    code, contexts, copies, graphs, host_copies, host_functions, host_memory, launches, links, memory_copies,
-    memory_queries,
+    code, contexts, copies, graphs, host_copies, host_functions, host_memory, launches, libraries, links,
+    memory_copies, memory_queries,
 };
 use remote_calls::{
     CallId, Created, Decoder, Destroyed, Encoder, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text,
@@ -102,6 +102,9 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::instantiate_graph => graphs::instantiate(scope, decoder, answer),
         CallId::update_exec => graphs::update(scope, decoder, answer),
         CallId::capture_to_graph => graphs::begin_capture(scope, decoder),
+        CallId::open_library => libraries::open(scope, decoder, answer),
+        CallId::library_call | CallId::finish_library_call => libraries::call(scope, decoder, answer),
+        CallId::read_generated => libraries::read_generated(scope, decoder, answer),
         _ => {
             let arguments = decoder.clone();
             before(call, scope, arguments.clone())?;

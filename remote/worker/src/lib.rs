@@ -21,6 +21,7 @@ mod host_functions;
 mod host_memory;
 mod jit_options;
 mod launches;
+mod libraries;
 mod link_table;
 mod links;
 mod memory_copies;

@@ -217,6 +217,7 @@ impl Server {
             thread: header.thread,
             context: header.context,
             sequence: header.sequence,
+            is_answered: header.flags.contains(RequestFlags::ANSWERED),
         };
         let mut answer = Encoder::with_buffer(buffer);
         let played = play(header.call, &scope, &mut Decoder::new(arguments), &mut answer);

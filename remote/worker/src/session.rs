@@ -5,6 +5,7 @@ use crate::copy_tickets::CopyTickets;
 use crate::handles::Handles;
 use crate::host_copies::HostCopies;
 use crate::host_function_lane::HostFunctionLane;
+use crate::libraries::Libraries;
 use crate::link_table::Links;
 use crate::lock;
 use crate::report::{Counters, WorkerReport};
@@ -38,6 +39,8 @@ pub struct Session {
     pub host_functions: Arc<HostFunctionLane>,
     /// Links in progress.
     pub links: Links,
+    /// NVIDIA's libraries above the driver, and their objects.
+    pub libraries: Libraries,
     /// Default streams of threads that have their own, by thread and context.
     thread_streams: Mutex<HashMap<(u32, HandleNumber), u64>>,
     /// Primary contexts by their devices.
@@ -66,6 +69,8 @@ pub struct Scope<'s> {
     pub context: HandleNumber,
     /// Sequence number of the request.
     pub sequence: u64,
+    /// Whether it waits for the answer.
+    pub is_answered: bool,
 }
 
 impl Session {
@@ -78,6 +83,7 @@ impl Session {
             host_functions: Arc::new(host_functions),
             handles: Handles::default(),
             links: Links::default(),
+            libraries: Libraries::default(),
             copies: CopyTickets::default(),
             host_copies: HostCopies::default(),
             thread_streams: Mutex::default(),

@@ -58,6 +58,7 @@ mod remote_agent;
 mod remote_cuda;
 mod remote_functions;
 mod remote_hostile;
+mod remote_libraries;
 mod samples;
 mod screens;
 mod shaders;

@@ -67,6 +67,23 @@ fn users<'s>(function: &str, sources: &'s [(String, String)]) -> Vec<&'s str> {
         .collect()
 }
 
+/// Adds the functions of cuBLAS and cuRAND.
+fn add_libraries(page: &mut String, clients: &[(String, String)]) {
+    page.push_str(
+        "\n## cuBLAS, `libcublas.so.12` and `libcublas.so.13`, and cuRAND, `libcurand.so.10`\n\n\
+         NVIDIA's libraries run these functions where the device is.\n\
+         Tests are programs of `tests/cuda/clients/src/programs/`.\n\n\
+         | function | library | tests |\n|---|---|---|\n",
+    );
+    let cublas = exported("libkinescope_remote_cublas_13.so", &["cublas"]);
+    assert_eq!(cublas, exported("libkinescope_remote_cublas_12.so", &["cublas"]));
+    let curand = exported("libkinescope_remote_curand.so", &["curand"]);
+    let lines = cublas.keys().map(|name| ("cuBLAS 12, 13", name));
+    for (library, name) in lines.chain(curand.keys().map(|name| ("cuRAND 10", name))) {
+        writeln!(page, "| `{name}` | {library} | {} |", users(name, clients).join(", ")).unwrap();
+    }
+}
+
 fn render() -> String {
     let mut page = String::from(
         "# Functions that remote CUDA programs find\n\n\
@@ -117,6 +134,7 @@ fn render() -> String {
         )
         .unwrap();
     }
+    add_libraries(&mut page, &clients);
     page
 }
 

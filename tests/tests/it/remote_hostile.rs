@@ -1,6 +1,7 @@
 //! A client that no library is: whatever it sends, the worker answers or ends with a message, and never crashes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use remote_calls::library::{LibraryArguments, LibraryFunction, LibraryHandle};
 use remote_calls::message::{BeginSession, Snapshot};
 use remote_calls::{AnswerHeader, CallId, Decoder, Encoder, HandleNumber, RequestFlags, RequestHeader, TABLE_DIGEST};
 use remote_ring::{
@@ -185,6 +186,59 @@ fn send_to_every_call(seeds: std::ops::Range<u64>) {
             assert_eq!(code, 2, "{call:?}, seed {seed}: {messages}");
             assert!(messages.contains("request "), "{call:?}, seed {seed}: {messages}");
             client = Client::start(&stand_in);
+        }
+    }
+    assert!(answers > 20 && ends > 20, "{answers} answers, {ends} ends");
+    assert_eq!(client.finish().0, 0);
+}
+
+#[test]
+fn worker_survives_any_arguments_of_library_calls() {
+    let stand_in = CudaStandIn::default();
+    let library = program("libcuda_math_stand_in.so");
+    for name in ["libcublas.so.13", "libcurand.so.10"] {
+        std::os::unix::fs::symlink(&library, stand_in.file(name)).unwrap();
+    }
+    let mut client = Client::start(&stand_in);
+    let (mut answers, mut ends) = (0, 0);
+    for (number, function) in (0u64..).zip(LibraryFunction::ALL) {
+        for seed in 0..12 {
+            // Objects 1 and 2 exist, if the session has begun to make them.
+            let mut arguments = Encoder::default();
+            arguments.write(*function);
+            if function.has_object() {
+                arguments.write(LibraryHandle::from_number(seed as u32 % 4));
+            }
+            let mut message = arguments.into_buffer();
+            message.extend(bytes(number * 50 + seed + 7));
+            let call = match seed % 2 {
+                0 => CallId::library_call,
+                _ => CallId::finish_library_call,
+            };
+            // As many bytes as the function takes, where there are enough: other lengths are refused by themselves.
+            let mut decoder = Decoder::new(&message);
+            if LibraryArguments::read(&mut decoder).is_ok() {
+                let length = decoder.offset();
+                message.truncate(length);
+            }
+            if client.ask(call, &message).is_some() {
+                answers += 1;
+                continue;
+            }
+            ends += 1;
+            let (code, messages) = client.finish();
+            assert_eq!(code, 2, "{function:?}, seed {seed}: {messages}");
+            assert!(messages.contains("request "), "{function:?}, seed {seed}: {messages}");
+            client = Client::start(&stand_in);
+            for (function, kind) in [
+                (LibraryFunction::cublasCreate_v2, &[][..]),
+                (LibraryFunction::curandCreateGeneratorHost, &[161, 0, 0, 0]),
+            ] {
+                let mut message = Encoder::default();
+                message.write(function);
+                message.write_raw(kind);
+                assert!(client.ask(CallId::finish_library_call, message.as_bytes()).is_some());
+            }
         }
     }
     assert!(answers > 20 && ends > 20, "{answers} answers, {ends} ends");

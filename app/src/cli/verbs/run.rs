@@ -37,33 +37,60 @@ struct ProgramLibrary {
     names: &'static [&'static str],
     file: &'static str,
     package: &'static str,
+    /// Whether programs that do not use it run without it.
+    is_optional: bool,
 }
 
 /// The name of the driver's library.
 const DRIVER: &str = "libcuda.so.1";
 /// All libraries for programs.
-const LIBRARIES: [ProgramLibrary; 3] = [
+const LIBRARIES: [ProgramLibrary; 6] = [
     ProgramLibrary {
         names: &[DRIVER, "libcuda.so"],
         file: "libkinescope_remote_cuda.so",
         package: "kinescope-remote-cuda",
+        is_optional: false,
     },
     ProgramLibrary {
         names: &["libcudart.so.12"],
         file: "libkinescope_remote_cudart_12.so",
         package: "kinescope-remote-cudart-12",
+        is_optional: false,
     },
     ProgramLibrary {
         names: &["libcudart.so.13"],
         file: "libkinescope_remote_cudart_13.so",
         package: "kinescope-remote-cudart-13",
+        is_optional: false,
+    },
+    ProgramLibrary {
+        names: &["libcublas.so.12"],
+        file: "libkinescope_remote_cublas_12.so",
+        package: "kinescope-remote-cublas-12",
+        is_optional: true,
+    },
+    ProgramLibrary {
+        names: &["libcublas.so.13"],
+        file: "libkinescope_remote_cublas_13.so",
+        package: "kinescope-remote-cublas-13",
+        is_optional: true,
+    },
+    ProgramLibrary {
+        names: &["libcurand.so.10"],
+        file: "libkinescope_remote_curand.so",
+        package: "kinescope-remote-curand",
+        is_optional: true,
     },
 ];
 
 fn find_links() -> Result<Vec<LibraryLink>, Failure> {
     let mut links = Vec::new();
     for library in &LIBRARIES {
-        let file = find_library(library.file, library.package)?;
+        let file = match find_library(library.file, library.package) {
+            Ok(file) => file,
+            Err(_) if library.is_optional => continue,
+            Err(failure) => return Err(failure),
+        };
         links.extend(library.names.iter().map(|name| LibraryLink {
             name,
             library: file.clone(),

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, clippy::print_stdout, reason = "programs that call a driver, and print")]
 
 mod gpu;
+mod math_libraries;
 mod options;
 mod program_context;
 mod programs;

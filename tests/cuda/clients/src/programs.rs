@@ -1,6 +1,8 @@
 //! List of the programs, by name.
 
 mod assembled;
+mod blas;
+mod blas_states;
 mod constants;
 mod costs;
 mod edge_cases;
@@ -13,6 +15,7 @@ mod net;
 mod nodes;
 mod owners;
 mod queries;
+mod random;
 mod simple;
 mod states;
 mod steps;
@@ -26,7 +29,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 29] = [
+const PROGRAMS: [(&str, Program); 34] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -56,6 +59,11 @@ const PROGRAMS: [(&str, Program); 29] = [
     ("costs", costs::costs),
     ("states", states::states),
     ("steps", steps::steps),
+    ("blas", blas::blas),
+    ("blas_states", blas_states::blas_states),
+    ("blas_failure", blas_states::blas_failure),
+    ("blas_missing", blas_states::blas_missing),
+    ("random", random::random),
 ];
 
 /// Runs a program.

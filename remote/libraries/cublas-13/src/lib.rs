@@ -1,0 +1,7 @@
+//! A stand-in for NVIDIA's `libcublas.so.13`: exports the functions of `kinescope-remote-libraries`.
+#![allow(
+    unsafe_code,
+    reason = "a library is called from C, and reads and writes memory of the program"
+)]
+
+kinescope_remote_libraries::export_cublas_functions!(13);
