@@ -9,6 +9,8 @@ mod agent_target;
 mod frames;
 mod live_workers;
 mod local_worker;
+mod recording_copy;
+mod recording_stream;
 mod relayed_worker;
 mod worker_recording;
 
