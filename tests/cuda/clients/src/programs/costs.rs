@@ -11,7 +11,9 @@ const CALLS: u32 = 500;
 /// Number of rounds.
 const ROUNDS: usize = 9;
 /// Sizes of copies, bytes.
-const COPIES: [usize; 4] = [64 << 10, 1 << 20, 16 << 20, 128 << 20];
+const COPIES: [usize; 5] = [64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
+/// Default size of the largest copy, MiB.
+const MAX_COPY_MIB: u32 = 128;
 
 /// Prints the median time of a call, nanoseconds: `prepare` runs before each round, outside of the time.
 fn measure(
@@ -69,7 +71,8 @@ pub fn costs(w: &mut ProgramContext<'_>) -> ClientResult {
         unsafe { gpu.d.cuMemGetInfo_v2(&raw mut free, &raw mut total) }.map_err(|e| e.to_string())
     };
     measure("question about memory", query, || Ok(()))?;
-    for bytes in COPIES {
+    let max_bytes = (w.size(MAX_COPY_MIB) as usize) << 20;
+    for bytes in COPIES.into_iter().filter(|&bytes| bytes <= max_bytes) {
         let to = gpu.alloc(bytes)?;
         let pageable = vec![7u32; bytes / 4];
         let pinned = gpu.pinned(bytes / 4)?;
