@@ -1,7 +1,7 @@
 #!/bin/bash
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
-# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch nets libraries channel wasm wasm-suite tune neighbours; none: all of them
+# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch remote nets libraries channel wasm wasm-suite tune neighbours; none: all of them
 # NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and
 # libkinescope_cuda.so are, built elsewhere (default target/release, made here where there is cargo). WORK=FOLDER: where
 # recordings go (default target/cuda-test).
@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-target/release}
 WORK=${WORK:-target/cuda-test}
-parts=${*:-programs failures kernels watch nets libraries channel wasm wasm-suite tune neighbours}
+parts=${*:-programs failures kernels watch remote nets libraries channel wasm wasm-suite tune neighbours}
 passed=0
 failed=0
 ok() { passed=$((passed + 1)); printf 'ok      %s\n' "$*"; }
@@ -34,6 +34,7 @@ if [ ! -x "$BIN/kinescope" ] || [ ! -e "$BIN/libkinescope_cuda.so" ]; then
     command -v cargo >/dev/null || { echo "$BIN has no kinescope and there is no cargo to build it"; exit 2; }
     cargo build --locked --release -p kinescope -p kinescope-agent -p kinescope-cuda -p kinescope-nvidia || exit 2
     cargo build --locked --release -p replay-nvidia --example submission_latency && cp target/release/examples/submission_latency "$BIN" || exit 2
+    cargo build --locked --release -p cuda-clients -p kinescope-remote-cuda -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13 -p kinescope-remote-cublas-12 -p kinescope-remote-cublas-13 -p kinescope-remote-curand || exit 2
     cargo build --locked --profile bare -p replay-bare && cp target/bare/replay-channel "$BIN" || exit 2
     cargo build --locked --release -p whole-program-tests --example wasm_inputs && cp target/release/examples/wasm_inputs "$BIN" || exit 2
     cargo build --locked --release -p wasm-tests --bin wasm_suite || exit 2
@@ -59,7 +60,7 @@ program() {
 }
 
 if wants programs; then
-    for p in vector_add reduction linked globals streams graph cooperative gemm thrust_sort stride wrong_for_some fork_and_threads; do program $p; done
+    for p in vector_add reduction linked globals streams graph cooperative gemm thrust_sort stride wrong_for_some fork_and_threads hotspot pathfinder lud nw srad backprop; do program $p; done
     # Textures are a finding, not a replay.
     kinescope record --with cuda -o "$WORK/texture.kine" -- "$PROGRAMS/texture" >/dev/null 2>&1
     kinescope check "$WORK/texture.kine" 2>/dev/null | grep -qi texture && ok "texture: what is not recorded is a finding" || bad "texture: no finding"
@@ -116,6 +117,13 @@ if wants watch; then
         kinescope last-writer "$WORK/w-$p.kine" out0 --on cuda:0 --json >"$WORK/who.json" 2>"$WORK/log"
         [ "$(json "$WORK/who.json" "d['known'] and not d['launches'] and (d['changed'] is not None or d['writer'] is not None or d['left_as_it_was'] + d['readers'] > 0)")" = True ] && ok "$p: the last writer of out0, to the launch" || bad "$p: who: $(cat "$WORK/log" "$WORK/who.json" | head -c 300)"
     done
+fi
+
+if wants remote; then
+    BIN=$BIN WORK=$WORK/remote PROGRAMS=$PROGRAMS NVCC=$NVCC FLAGS=${FLAGS:-} scripts/test-cuda-remote.sh | tee "$WORK/remote.log"
+    # The last line counts: "N passed, N failed".
+    read -r own_passed _ own_failed _ < <(tail -n 1 "$WORK/remote.log")
+    passed=$((passed + own_passed)); failed=$((failed + own_failed))
 fi
 
 # watch_net NAME: all launches of an inference watched.

@@ -1,4 +1,4 @@
-"""A matrix multiply in Triton."""
+"""Kernels in Triton."""
 
 import triton
 import triton.language as tl
@@ -22,3 +22,9 @@ def matmul(torch, a, b):
     c = torch.empty(m, n, device="cuda")
     _matmul[(m // 64, n // 64)](a, b, c, m, n, k, BM=64, BN=64, BK=32)
     return c
+
+
+@triton.jit
+def scale(values, BLOCK: tl.constexpr):
+    at = values + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(at, tl.load(at) * 3 + 7)
