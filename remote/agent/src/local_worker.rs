@@ -1,11 +1,11 @@
 //! A program of a client on the agent's machine: the client passes the program's socket to the worker, and both share
 //! memory without a relay.
 
-use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
 use crate::recording_stream::RecordingStream;
 use crate::relayed_worker::{END_LIMIT, end_of_program, start_stream};
 use crate::worker_recording::WorkerRecording;
+use crate::worker_start::{WorkerFolder, WorkerShared, WorkerStart};
 use remote_ring::{RingError, receive_region};
 use remote_worker::{ProgramResult, WorkerProcess};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker};

@@ -1,10 +1,10 @@
 //! A program of a client on another machine: its worker process behind a relay.
 
 use crate::frames::{FrameBytes, LiveFrames};
-use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
 use crate::recording_stream::RecordingStream;
 use crate::worker_recording::WorkerRecording;
+use crate::worker_start::{WorkerFolder, WorkerShared, WorkerStart};
 use remote_relay::{ClientContents, WorkerEnd};
 use remote_worker::{ProgramResult, RELAY_VARIABLE, WorkerProcess};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker, MAX_PREFACE_BYTES};
