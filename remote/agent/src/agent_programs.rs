@@ -3,7 +3,9 @@
 use crate::agent_target::AgentTarget;
 use crate::frames::{FrameBytes, LiveFrames};
 use crate::lock;
+use crate::recording_copy::RecordingCopy;
 use remote_relay::ProgramEnd;
+use remote_relay::record::is_about_recording;
 use remote_ring::pass_file;
 use remote_worker::{ProgramResult, ProgramServer, ServedProgram, WireBytes, WorkerReport};
 use replay_engine::client::{Client, ClientError, LiveConnection, LiveOutcome};
@@ -13,7 +15,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +41,8 @@ pub struct AgentPrograms {
     target: AgentTarget,
     program: String,
     recording: Option<ProgramRecording>,
+    /// Number of programs so far, for names of their recordings.
+    started: AtomicU64,
     /// The connection of the first program, made before it starts: what the agent refuses, it refuses then.
     first: Mutex<Option<LiveConnection>>,
 }
@@ -59,6 +63,7 @@ impl AgentPrograms {
             target,
             program: name.get(..end).unwrap_or_default().to_owned(),
             recording,
+            started: AtomicU64::new(0),
             first: Mutex::new(None),
         };
         *lock(&programs.first) = Some(programs.start()?);
@@ -86,7 +91,11 @@ impl ProgramServer for AgentPrograms {
             Some(connection) => connection,
             None => self.start().map_err(io::Error::other)?,
         };
-        let recording = self.recording.clone();
+        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let recording = self.recording.as_ref().map(|recording| RecordingTarget {
+            file: recording.file.clone(),
+            copy: Arc::new(RecordingCopy::new(&recording.file, number)),
+        });
         if let Some(worker) = connection.grant().local.clone() {
             return Ok(Box::new(LocalProgram::start(program, connection, &worker, recording)?));
         }
@@ -100,8 +109,27 @@ impl ProgramServer for AgentPrograms {
     }
 }
 
+/// Where the recording of one program goes.
+#[derive(Clone, Debug)]
+struct RecordingTarget {
+    file: PathBuf,
+    copy: Arc<RecordingCopy>,
+}
+
+impl RecordingTarget {
+    /// Stores the recording of a program that has ended: its copy if that is complete, or what the agent sent whole.
+    fn store(&self, whole: &[PathBuf], process: u32) -> io::Result<()> {
+        if self.copy.finish(|| free_name(&self.file, process), !whole.is_empty())? {
+            return Ok(());
+        }
+        whole
+            .iter()
+            .try_for_each(|path| std::fs::rename(path, free_name(&self.file, process)))
+    }
+}
+
 /// Ends the worker of a program, and takes its report and its recording.
-fn finish_connection(connection: LiveConnection, recording: Option<&ProgramRecording>) -> ProgramResult {
+fn finish_connection(connection: LiveConnection, recording: Option<&RecordingTarget>) -> ProgramResult {
     let folder = recording.map(|recording| recording.file.with_extension("parts"));
     let finished = folder.as_ref().map_or(Ok(()), std::fs::create_dir_all);
     let outcome = match finished {
@@ -110,24 +138,18 @@ fn finish_connection(connection: LiveConnection, recording: Option<&ProgramRecor
     };
     let mut result = ProgramResult::default();
     match outcome {
-        Ok(LiveOutcome {
-            error,
-            report,
-            recordings,
-        }) => {
+        Ok(outcome) => {
+            let LiveOutcome { error, report, .. } = outcome;
             result.failure = error;
             // An agent without a report sends nothing.
             result.report = serde_json::from_slice::<WorkerReport>(&report).ok();
-            if let Some(recording) = recording {
-                let stored = recordings.iter().try_for_each(|path| {
-                    let process = result.report.as_ref().map_or(0, |report| report.process);
-                    std::fs::rename(path, free_name(&recording.file, process))
-                });
-                if let Err(e) = stored {
-                    result
-                        .failure
-                        .get_or_insert(format!("the recording cannot be stored: {e}"));
-                }
+            let process = result.report.as_ref().map_or(0, |report| report.process);
+            if let Some(recording) = recording
+                && let Err(e) = recording.store(&outcome.recordings, process)
+            {
+                result
+                    .failure
+                    .get_or_insert(format!("the recording cannot be stored: {e}"));
             }
         }
         Err(why) => result.failure = Some(why),
@@ -153,7 +175,7 @@ struct RelayedProgram {
     end: Arc<ProgramEnd>,
     connection: Option<LiveConnection>,
     bytes: Arc<FrameBytes>,
-    recording: Option<ProgramRecording>,
+    recording: Option<RecordingTarget>,
 }
 
 impl RelayedProgram {
@@ -161,7 +183,7 @@ impl RelayedProgram {
         program: UnixStream,
         connection: LiveConnection,
         target: &AgentTarget,
-        recording: Option<ProgramRecording>,
+        recording: Option<RecordingTarget>,
     ) -> io::Result<Self> {
         let bytes = Arc::new(FrameBytes::default());
         let frames = LiveFrames::new(connection.sender(), &bytes);
@@ -169,9 +191,13 @@ impl RelayedProgram {
         let end = ProgramEnd::start(program, frames, &grant.preface, true).map_err(io::Error::other)?;
         let (to, counted) = (Arc::clone(&end), Arc::clone(&bytes));
         let over = Arc::clone(&end);
+        let copy = recording.as_ref().map(|recording| Arc::clone(&recording.copy));
         connection.start(
             move |frame| {
                 counted.note_received(frame);
+                if let Some(copy) = copy.as_ref().filter(|_| is_about_recording(frame)) {
+                    return copy.take_frame(frame).map_err(|e| e.to_string());
+                }
                 to.take_frame(0, frame).map_err(|e| e.to_string())
             },
             move |why| over.finish(Some(why.unwrap_or_else(|| "the agent ended the program".to_owned()))),
@@ -277,7 +303,7 @@ struct LocalProgram {
     connection: Option<LiveConnection>,
     /// Why the agent ended the program, if it did.
     ended: Arc<Mutex<Option<String>>>,
-    recording: Option<ProgramRecording>,
+    recording: Option<RecordingTarget>,
 }
 
 impl LocalProgram {
@@ -285,12 +311,16 @@ impl LocalProgram {
         program: UnixStream,
         connection: LiveConnection,
         worker: &LocalWorker,
-        recording: Option<ProgramRecording>,
+        recording: Option<RecordingTarget>,
     ) -> io::Result<Self> {
         let ended = Arc::new(Mutex::new(None));
         let end = Arc::clone(&ended);
+        let copy = recording.as_ref().map(|recording| Arc::clone(&recording.copy));
         connection.start(
-            |_| Err("frames for a program that shares memory with its worker".to_owned()),
+            move |frame| match &copy {
+                Some(copy) if is_about_recording(frame) => copy.take_frame(frame).map_err(|e| e.to_string()),
+                _ => Err("frames for a program that shares memory with its worker".to_owned()),
+            },
             move |why| {
                 *lock(&end) = Some(why.unwrap_or_else(|| "the agent ended the program".to_owned()));
             },

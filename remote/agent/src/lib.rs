@@ -9,8 +9,11 @@ mod agent_target;
 mod frames;
 mod live_workers;
 mod local_worker;
+mod recording_copy;
+mod recording_stream;
 mod relayed_worker;
 mod worker_recording;
+mod worker_start;
 
 pub use agent_programs::{AgentPrograms, ProgramRecording};
 pub use agent_target::AgentTarget;

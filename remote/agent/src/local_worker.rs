@@ -1,10 +1,11 @@
 //! A program of a client on the agent's machine: the client passes the program's socket to the worker, and both share
 //! memory without a relay.
 
-use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
-use crate::relayed_worker::{END_LIMIT, end_of_program};
+use crate::recording_stream::RecordingStream;
+use crate::relayed_worker::{END_LIMIT, end_of_program, start_stream};
 use crate::worker_recording::WorkerRecording;
+use crate::worker_start::{WorkerFolder, WorkerShared, WorkerStart};
 use remote_ring::{RingError, receive_region};
 use remote_worker::{ProgramResult, WorkerProcess};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker};
@@ -40,6 +41,7 @@ pub struct LocalWorkerSession {
     change: Condvar,
     is_over: AtomicBool,
     recording: Option<WorkerRecording>,
+    stream: Option<Arc<RecordingStream>>,
     client: String,
     program: String,
     _folder: WorkerFolder,
@@ -55,6 +57,7 @@ impl LocalWorkerSession {
         let listener = UnixListener::bind(&path)?;
         let report = start.folder.file("report");
         let token = nonce().map_err(io::Error::other)?;
+        let stream = start_stream(start.recording.as_ref(), &sender)?;
         let session = Arc::new(Self {
             shared: start.shared,
             path,
@@ -63,6 +66,7 @@ impl LocalWorkerSession {
             change: Condvar::new(),
             is_over: AtomicBool::new(false),
             recording: start.recording,
+            stream,
             client: start.client,
             program: start.program,
             _folder: start.folder,
@@ -174,6 +178,7 @@ impl LiveSession for LocalWorkerSession {
         end_of_program(
             result,
             self.recording.as_ref(),
+            self.stream.as_deref(),
             &self.shared,
             &self.client,
             &self.program,
@@ -183,6 +188,9 @@ impl LiveSession for LocalWorkerSession {
     fn end(&self) {
         if self.is_over.swap(true, Ordering::Relaxed) {
             return;
+        }
+        if let Some(stream) = &self.stream {
+            stream.stop();
         }
         // A connection wakes the thread that accepts one.
         let _ = UnixStream::connect(&self.path);

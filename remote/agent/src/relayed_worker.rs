@@ -1,9 +1,10 @@
 //! A program of a client on another machine: its worker process behind a relay.
 
 use crate::frames::{FrameBytes, LiveFrames};
-use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
+use crate::recording_stream::RecordingStream;
 use crate::worker_recording::WorkerRecording;
+use crate::worker_start::{WorkerFolder, WorkerShared, WorkerStart};
 use remote_relay::{ClientContents, WorkerEnd};
 use remote_worker::{ProgramResult, RELAY_VARIABLE, WorkerProcess};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker, MAX_PREFACE_BYTES};
@@ -22,6 +23,7 @@ pub struct RelayedWorkerSession {
     end: Arc<WorkerEnd>,
     worker: Mutex<WorkerProcess>,
     recording: Option<WorkerRecording>,
+    stream: Option<Arc<RecordingStream>>,
     bytes: Arc<FrameBytes>,
     /// Digests of contents for the client.
     digests: Vec<u8>,
@@ -42,6 +44,7 @@ impl RelayedWorkerSession {
         let mut worker = WorkerProcess::start(start.command, there.into(), report)?;
         let bytes = Arc::new(FrameBytes::default());
         let digests = contents.digests(MAX_PREFACE_BYTES);
+        let stream = start_stream(start.recording.as_ref(), &sender)?;
         let failed = sender.clone();
         let end = WorkerEnd::new(
             here,
@@ -58,6 +61,7 @@ impl RelayedWorkerSession {
             end,
             worker: Mutex::new(worker),
             recording: start.recording,
+            stream,
             bytes,
             digests,
             client: start.client,
@@ -90,6 +94,7 @@ impl LiveSession for RelayedWorkerSession {
         end_of_program(
             result,
             self.recording.as_ref(),
+            self.stream.as_deref(),
             &self.shared,
             &self.client,
             &self.program,
@@ -97,6 +102,9 @@ impl LiveSession for RelayedWorkerSession {
     }
 
     fn end(&self) {
+        if let Some(stream) = &self.stream {
+            stream.stop();
+        }
         self.end.end();
         // Another thread may wait for the process with the lock: it notices the end of the relay.
         if let Ok(mut worker) = self.worker.try_lock() {
@@ -112,10 +120,25 @@ impl LiveSession for RelayedWorkerSession {
     }
 }
 
+/// Begins to send the recording of a program, if there is one that the client gets.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn start_stream(
+    recording: Option<&WorkerRecording>,
+    sender: &LiveSender,
+) -> io::Result<Option<Arc<RecordingStream>>> {
+    match recording {
+        Some(recording) => recording.start_stream(sender.clone()),
+        None => Ok(None),
+    }
+}
+
 /// Returns what is left of a program.
 pub fn end_of_program(
     result: ProgramResult,
     recording: Option<&WorkerRecording>,
+    stream: Option<&RecordingStream>,
     shared: &WorkerShared,
     client: &str,
     program: &str,
@@ -127,7 +150,7 @@ pub fn end_of_program(
         recordings: Vec::new(),
     };
     if let Some(recording) = recording {
-        match recording.finish(shared.policy.as_ref(), client, program) {
+        match recording.finish(shared.policy.as_ref(), stream, client, program) {
             Ok(file) => end.recordings.extend(file),
             Err(why) => {
                 end.error.get_or_insert(why);

@@ -1,16 +1,15 @@
 //! The recording of a program by its worker: the recorder of CUDA programs, preloaded into the worker process.
 
 use crate::lock;
-use replay_engine::live::{LiveFile, LiveRecording, is_valid_recording_name};
+use crate::recording_stream::{RecordingStream, find_unfinished};
+use replay_engine::live::{LiveFile, LiveRecording, LiveSender, is_valid_recording_name};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 /// Name of a recording as the recorder writes it.
 const NAME: &str = "recording.kine";
-/// Suffix of the file of a process that did not end normally.
-const UNFINISHED: &str = ".unfinished.kine";
 
 /// Where an agent keeps recordings of all programs, by its own choice.
 #[derive(Debug)]
@@ -95,24 +94,34 @@ impl WorkerRecording {
             .env("KINESCOPE_RECORD_LIMIT", self.limit_bytes.to_string());
     }
 
+    /// Begins to send the recording to the client, if it gets it.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start_stream(&self, sender: LiveSender) -> std::io::Result<Option<Arc<RecordingStream>>> {
+        match self.is_sent {
+            true => RecordingStream::start(self.folder.clone(), sender).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Returns the file that the worker wrote, if it did: that of an unfinished process if there is no other.
     fn recorded(&self) -> Option<PathBuf> {
         let finished = self.folder.join(NAME);
-        if finished.exists() {
-            return Some(finished);
+        match finished.exists() {
+            true => Some(finished),
+            false => find_unfinished(&self.folder),
         }
-        let entries = std::fs::read_dir(&self.folder).ok()?;
-        let mut paths = entries.flatten().map(|entry| entry.path());
-        paths.find(|path| path.to_string_lossy().ends_with(UNFINISHED))
     }
 
-    /// Ends the recording: keeps it where the policy says, and returns it if the client gets it.
+    /// Ends the recording: keeps it where the policy says, and sends its rest. Returns it if the client still needs it.
     ///
     /// # Errors
     /// If it cannot be kept.
     pub fn finish(
         &self,
         policy: Option<&RecordingPolicy>,
+        stream: Option<&RecordingStream>,
         client: &str,
         program: &str,
     ) -> Result<Option<LiveFile>, String> {
@@ -123,6 +132,9 @@ impl WorkerRecording {
             policy
                 .keep(&path, client, program)
                 .map_err(|e| format!("the agent cannot keep its recording: {e}"))?;
+        }
+        if stream.is_some_and(|stream| stream.finish(&path)) {
+            return Ok(None);
         }
         let name = NAME.to_owned();
         Ok((self.is_sent && is_valid_recording_name(&name)).then_some(LiveFile { name, path }))

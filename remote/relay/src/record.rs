@@ -86,6 +86,10 @@ pub enum Record<'f> {
     },
     /// Output of the worker: what kernels print.
     Output(&'f [u8]),
+    /// The next bytes of the recording that the worker makes.
+    Recording(&'f [u8]),
+    /// The recording is complete, and has this number of bytes.
+    RecordingEnd(u64),
     /// What follows waits for this number of records on each lane.
     Fence(Vec<u64>),
 }
@@ -98,6 +102,8 @@ const DATA: u8 = 4;
 const EXPOSED: u8 = 5;
 const FENCE: u8 = 6;
 const OUTPUT: u8 = 7;
+const RECORDING: u8 = 8;
+const RECORDING_END: u8 = 9;
 
 fn unknown(what: &'static str, value: u8, at: usize) -> MessageError {
     MessageError::Unknown {
@@ -182,6 +188,14 @@ impl<'f> Record<'f> {
                 encoder.write(OUTPUT);
                 encoder.write_bytes(bytes);
             }
+            Self::Recording(bytes) => {
+                encoder.write(RECORDING);
+                encoder.write_bytes(bytes);
+            }
+            Self::RecordingEnd(bytes) => {
+                encoder.write(RECORDING_END);
+                encoder.write(*bytes);
+            }
             Self::Fence(counts) => {
                 encoder.write(FENCE);
                 encoder.write_list(counts);
@@ -227,10 +241,26 @@ impl<'f> Record<'f> {
                 bytes: decoder.read_bytes()?,
             }),
             OUTPUT => Ok(Self::Output(decoder.read_bytes()?)),
+            RECORDING => Ok(Self::Recording(decoder.read_bytes()?)),
+            RECORDING_END => Ok(Self::RecordingEnd(decoder.read()?)),
             FENCE => Ok(Self::Fence(decoder.read_list("the list of lanes", MAX_LANES)?)),
             other => Err(unknown("the kind of record", other, at)),
         }
     }
+}
+
+/// Returns a frame with one record.
+#[must_use]
+pub fn encode_record(record: &Record<'_>) -> Vec<u8> {
+    let mut encoder = Encoder::default();
+    record.write(&mut encoder);
+    encoder.into_buffer()
+}
+
+/// Returns whether a frame is about the recording of the worker. Such a frame has no other records.
+#[must_use]
+pub fn is_about_recording(frame: &[u8]) -> bool {
+    matches!(frame.first(), Some(&(RECORDING | RECORDING_END)))
 }
 
 /// Calls `take` with each record of a frame.

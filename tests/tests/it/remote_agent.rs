@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use trace_core::Recording;
+use trace_core::container::KineFile;
 use whole_program_tests::cuda::{CudaStandIn, open, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
 use whole_program_tests::{ProgramOutput, program};
@@ -313,6 +315,34 @@ fn recorded_runs_on_an_agent_replay_with_the_same_outputs() {
         assert!(!outputs.is_empty(), "{answer}");
     }
     lab.wait_until_free();
+}
+
+/// The recording arrives while it grows: the end of the agent leaves what arrived before.
+#[test]
+fn recording_grows_with_the_program_and_outlives_the_agent() {
+    for target in [0, 1] {
+        let mut lab = Lab::start();
+        let on = &lab.targets()[target];
+        let to = lab.cuda.file("run.kine");
+        let options = ["--record", to.to_str().unwrap()];
+        let mut command = lab.command(on, &options, &["steps", "4000000000"]);
+        let runner = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let folder = lab.cuda.file(&format!(".kinescope-record-{}", runner.id()));
+        let growing = folder.join("run-1.unfinished.kine");
+        let commits = || KineFile::open(&growing).map_or(0, |file| file.commit());
+        wait_until("first commit", || commits() > 0);
+        let first = commits();
+        wait_until("later commit", || commits() > first);
+        let launches = |recording: &Recording| recording.events.launches.len();
+        let seen = launches(&KineFile::open(&growing).unwrap().recording().unwrap());
+        kill(lab.agent.child.id());
+        lab.agent.child.wait().unwrap();
+        let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let kept = open(&to);
+        assert!(launches(&kept) >= seen, "{} and {seen} launches", launches(&kept));
+        wait_until("end of the workers", || lab.workers().is_empty());
+    }
 }
 
 #[test]
