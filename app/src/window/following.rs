@@ -12,7 +12,7 @@ use crate::panels::views::Views;
 use crate::theme::columns::Tables;
 use egui::Context;
 use kinescope_files::output;
-use kinescope_session::following::{FollowPhase, FollowStatus, FollowedRecording, Follower};
+use kinescope_session::following::{FollowPhase, FollowedRecording, Follower};
 use kinescope_session::{Document, GrowthState, text};
 use register_maps::UserMaps;
 use std::path::{Path, PathBuf};
