@@ -3,15 +3,15 @@
 use crate::local_worker::LocalWorkerSession;
 use crate::relayed_worker::RelayedWorkerSession;
 use crate::worker_recording::{RecordingPolicy, WorkerRecording};
-use crate::worker_start::{WorkerFolder, WorkerShared, WorkerStart};
+use crate::worker_start::{WorkerFolder, WorkerProgram, WorkerShared, WorkerStart};
 use remote_relay::{ContentStore, WorkerLimits};
 use remote_worker::{CONFINEMENT_VARIABLE, PrivateFolder, device_environment};
 use replay_engine::live::{LiveRunner, LiveSender, LiveSession, LiveStart};
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Size of the staging area of a program, bytes: what the program's library asks for.
 const STAGING_BYTES: u64 = 64 << 20;
@@ -93,12 +93,15 @@ impl LiveWorkers {
             recording.prepare(&mut command);
         }
         Ok(WorkerStart {
-            shared,
-            folder,
             command,
-            recording,
-            client: start.client.clone(),
-            program: start.request.program.clone(),
+            program: WorkerProgram {
+                shared,
+                folder,
+                client: start.client.clone(),
+                name: start.request.program.clone(),
+                recording,
+                stream: OnceLock::new(),
+            },
         })
     }
 }

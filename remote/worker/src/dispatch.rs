@@ -178,11 +178,7 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
                 scope.session.forget_thread_streams(context);
             }
         }
-        CallId::cuMemcpyAsync => {
-            if results.is_some() {
-                memory_queries::note_unified_copy(scope, arguments);
-            }
-        }
+        CallId::cuMemcpyAsync if results.is_some() => memory_queries::note_unified_copy(scope, arguments),
         // A capture that fails ends too.
         CallId::cuStreamEndCapture => {
             if let Ok(stream) = arguments.read() {
