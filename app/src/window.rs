@@ -7,6 +7,7 @@ mod comparing;
 mod contents;
 pub mod crash;
 mod follow_bar;
+mod followed_file;
 mod following;
 mod frame;
 mod key_capture;
@@ -51,7 +52,7 @@ mod welcome;
 pub mod workspace_file;
 
 pub use app::{App, Setup};
-pub use following::FollowedFile;
+pub use followed_file::FollowedFile;
 pub use key_capture::{KeyCapture, KeysSheet};
 pub use name_form::{FieldForm, Form as NamingForm, NameSubject};
 pub use name_queue::NameSheet;

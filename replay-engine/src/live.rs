@@ -4,20 +4,17 @@
 //! belongs to the relays at both ends. A program hands in the [`LiveRunner`] that starts a worker process for each
 //! program.
 
+pub use crate::wire::live_message::{
+    LiveGrant, LiveRecording, LiveRequest, LocalWorker, MAX_DEVICES, MAX_PREFACE_BYTES, MAX_PROGRAM_BYTES,
+};
+
 use crate::wire::{FrameError, MAX_CALLS_BYTES, PublicKey, Sender, Topic, WireError};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of devices of a program.
-pub const MAX_DEVICES: usize = 8;
-/// Maximum size of the name of a program, bytes.
-pub const MAX_PROGRAM_BYTES: usize = 256;
-/// Maximum size of the runner's bytes for the client's relay, bytes.
-pub const MAX_PREFACE_BYTES: usize = 256 << 10;
 /// Maximum size of the runner's report about a program, bytes.
 pub const MAX_REPORT_BYTES: usize = 1 << 20;
 /// Maximum number of recordings of a program.
@@ -26,51 +23,6 @@ pub const MAX_RECORDINGS: usize = 64;
 pub const MAX_RECORDING_NAME_BYTES: usize = 128;
 /// Maximum size of all recordings of a program, bytes.
 pub const MAX_RECORDING_BYTES: u64 = 64 << 30;
-
-/// What a client asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveRequest {
-    /// Devices of the agent, such as `cuda0`, in the order in which the program sees them: 1 to [`MAX_DEVICES`], each
-    /// once.
-    pub devices: Vec<String>,
-    /// Name of the program, for lists and logs, at most [`MAX_PROGRAM_BYTES`].
-    pub program: String,
-    /// Process id of the program on the client's machine, for lists and logs.
-    pub process: u32,
-    /// How the worker records the program, if it does.
-    pub recording: Option<LiveRecording>,
-    /// Whether the client asks for a worker on its own machine, which it reaches by shared memory.
-    pub is_local: bool,
-}
-
-/// How a worker records a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveRecording {
-    /// Maximum size of the recording, bytes.
-    pub limit_bytes: u64,
-}
-
-/// What a client gets when its worker runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveGrant {
-    /// The secret with which further connections of the same client join.
-    pub token: [u8; 32],
-    /// Maximum number of further connections that may join.
-    pub max_lanes: u32,
-    /// How the client reaches its worker on the same machine, if it asked for that and is there.
-    pub local: Option<LocalWorker>,
-    /// Bytes of the runner for the client's relay, at most [`MAX_PREFACE_BYTES`].
-    pub preface: Vec<u8>,
-}
-
-/// The way to a worker on the client's own machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalWorker {
-    /// Path of its Unix socket.
-    pub path: Vec<u8>,
-    /// The secret that admits the client.
-    pub token: [u8; 32],
-}
 
 /// A program that a runner starts a worker for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::crash;
-use super::following::FollowedFile;
+use super::followed_file::FollowedFile;
 use super::key_capture::KeysSheet;
 use super::keymap::Keymap;
 use super::layout::{self, FloatingPanel, Sides};

@@ -3,6 +3,7 @@
 
 use super::app::App;
 use super::crash;
+use super::followed_file::FollowedFile;
 use super::pick::{PathPrompt, Pick};
 use super::requests::LeaveAction;
 use super::workspace_file::{WorkspacePaths, WorkspaceSaver};
@@ -11,7 +12,7 @@ use crate::panels::views::Views;
 use crate::theme::columns::Tables;
 use egui::Context;
 use kinescope_files::output;
-use kinescope_session::following::{FollowPhase, FollowStatus, FollowedRecording, Follower};
+use kinescope_session::following::{FollowPhase, FollowedRecording, Follower};
 use kinescope_session::{Document, GrowthState, text};
 use register_maps::UserMaps;
 use std::path::{Path, PathBuf};
@@ -25,29 +26,6 @@ use trace_core::timeline;
 const TICK: Duration = Duration::from_secs(1);
 /// What a snapshot says about the events that it lacks.
 const SNAPSHOT: &str = "it is a snapshot: the program went on when it was saved";
-
-/// A file that the window follows.
-pub struct FollowedFile {
-    follower: Follower,
-    /// The state at the last frame.
-    pub(super) status: FollowStatus,
-    /// The finished file is being opened.
-    is_opening: bool,
-}
-
-impl FollowedFile {
-    /// Returns the requested path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.follower.path()
-    }
-
-    /// Returns the state at the last frame.
-    #[must_use]
-    pub fn status(&self) -> &FollowStatus {
-        &self.status
-    }
-}
 
 /// Returns the name of a file.
 pub(super) fn file_name(path: &Path) -> String {

@@ -13,6 +13,7 @@ mod recording_copy;
 mod recording_stream;
 mod relayed_worker;
 mod worker_recording;
+mod worker_start;
 
 pub use agent_programs::{AgentPrograms, ProgramRecording};
 pub use agent_target::AgentTarget;

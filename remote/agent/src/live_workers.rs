@@ -3,14 +3,15 @@
 use crate::local_worker::LocalWorkerSession;
 use crate::relayed_worker::RelayedWorkerSession;
 use crate::worker_recording::{RecordingPolicy, WorkerRecording};
+use crate::worker_start::{WorkerFolder, WorkerProgram, WorkerShared, WorkerStart};
 use remote_relay::{ContentStore, WorkerLimits};
 use remote_worker::{CONFINEMENT_VARIABLE, PrivateFolder, device_environment};
 use replay_engine::live::{LiveRunner, LiveSender, LiveSession, LiveStart};
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Size of the staging area of a program, bytes: what the program's library asks for.
 const STAGING_BYTES: u64 = 64 << 20;
@@ -28,55 +29,6 @@ pub struct WorkerOptions {
     pub recorder: Option<PathBuf>,
     /// Folder in which every program is recorded, if the agent does that.
     pub recordings: Option<PathBuf>,
-}
-
-/// Returns the command that starts a worker process, without its argument.
-type WorkerCommand = dyn Fn() -> Command + Send + Sync;
-
-/// What all workers share.
-pub struct WorkerShared {
-    command: Box<WorkerCommand>,
-    pub folder: PrivateFolder,
-    pub contents: Arc<ContentStore>,
-    pub limits: WorkerLimits,
-    pub policy: Option<RecordingPolicy>,
-    recorder: Option<PathBuf>,
-    /// Number of programs so far, for names of their files.
-    started: AtomicU64,
-}
-
-/// A program that is about to get its worker.
-pub struct WorkerStart {
-    /// What all workers share.
-    pub shared: Arc<WorkerShared>,
-    /// Folder of the worker. Its recording and its report are there.
-    pub folder: WorkerFolder,
-    /// The command of the worker, with its environment.
-    pub command: Command,
-    /// Its recording, if there is one.
-    pub recording: Option<WorkerRecording>,
-    /// Name of the client.
-    pub client: String,
-    /// Name of the program.
-    pub program: String,
-}
-
-/// The folder of a worker, removed on drop.
-#[derive(Debug)]
-pub struct WorkerFolder(PathBuf);
-
-impl WorkerFolder {
-    /// Returns the path of a file in it.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for WorkerFolder {
-    fn drop(&mut self) {
-        // What cannot be removed stays until the agent's folder is.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Runs programs of clients by worker processes.
@@ -141,12 +93,15 @@ impl LiveWorkers {
             recording.prepare(&mut command);
         }
         Ok(WorkerStart {
-            shared,
-            folder,
             command,
-            recording,
-            client: start.client.clone(),
-            program: start.request.program.clone(),
+            program: WorkerProgram {
+                shared,
+                folder,
+                client: start.client.clone(),
+                name: start.request.program.clone(),
+                recording,
+                stream: OnceLock::new(),
+            },
         })
     }
 }

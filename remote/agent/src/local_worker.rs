@@ -1,11 +1,9 @@
 //! A program of a client on the agent's machine: the client passes the program's socket to the worker, and both share
 //! memory without a relay.
 
-use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
-use crate::recording_stream::RecordingStream;
-use crate::relayed_worker::{END_LIMIT, end_of_program, start_stream};
-use crate::worker_recording::WorkerRecording;
+use crate::relayed_worker::END_LIMIT;
+use crate::worker_start::{WorkerProgram, WorkerStart};
 use remote_ring::{RingError, receive_region};
 use remote_worker::{ProgramResult, WorkerProcess};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker};
@@ -34,17 +32,12 @@ enum Worker {
 
 /// A program with its worker.
 pub struct LocalWorkerSession {
-    shared: Arc<WorkerShared>,
     path: PathBuf,
     token: [u8; 32],
     worker: Mutex<Worker>,
     change: Condvar,
     is_over: AtomicBool,
-    recording: Option<WorkerRecording>,
-    stream: Option<Arc<RecordingStream>>,
-    client: String,
-    program: String,
-    _folder: WorkerFolder,
+    program: WorkerProgram,
 }
 
 impl LocalWorkerSession {
@@ -53,25 +46,21 @@ impl LocalWorkerSession {
     /// # Errors
     /// If the socket cannot be opened.
     pub fn start(start: WorkerStart, sender: LiveSender) -> io::Result<Arc<Self>> {
-        let path = start.folder.file("socket");
+        let WorkerStart { command, program } = start;
+        let path = program.folder.file("socket");
         let listener = UnixListener::bind(&path)?;
-        let report = start.folder.file("report");
+        let report = program.folder.file("report");
         let token = nonce().map_err(io::Error::other)?;
-        let stream = start_stream(start.recording.as_ref(), &sender)?;
+        program.start_stream(&sender)?;
         let session = Arc::new(Self {
-            shared: start.shared,
             path,
             token,
             worker: Mutex::new(Worker::Waiting),
             change: Condvar::new(),
             is_over: AtomicBool::new(false),
-            recording: start.recording,
-            stream,
-            client: start.client,
-            program: start.program,
-            _folder: start.folder,
+            program,
         });
-        let (of, command) = (Arc::clone(&session), start.command);
+        let of = Arc::clone(&session);
         let thread = std::thread::Builder::new().name("kinescope-worker".into());
         thread.spawn(move || {
             if let Err(why) = of.serve(&listener, command, report) {
@@ -175,23 +164,14 @@ impl LiveSession for LocalWorkerSession {
             }
         };
         drop(state);
-        end_of_program(
-            result,
-            self.recording.as_ref(),
-            self.stream.as_deref(),
-            &self.shared,
-            &self.client,
-            &self.program,
-        )
+        self.program.finish(result)
     }
 
     fn end(&self) {
         if self.is_over.swap(true, Ordering::Relaxed) {
             return;
         }
-        if let Some(stream) = &self.stream {
-            stream.stop();
-        }
+        self.program.stop_stream();
         // A connection wakes the thread that accepts one.
         let _ = UnixStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path);
@@ -201,7 +181,7 @@ impl LiveSession for LocalWorkerSession {
     }
 
     fn describe(&self) -> String {
-        self.program.clone()
+        self.program.name.clone()
     }
 }
 

@@ -1,12 +1,10 @@
 //! A program of a client on another machine: its worker process behind a relay.
 
 use crate::frames::{FrameBytes, LiveFrames};
-use crate::live_workers::{WorkerFolder, WorkerShared, WorkerStart};
 use crate::lock;
-use crate::recording_stream::RecordingStream;
-use crate::worker_recording::WorkerRecording;
+use crate::worker_start::{WorkerProgram, WorkerStart};
 use remote_relay::{ClientContents, WorkerEnd};
-use remote_worker::{ProgramResult, RELAY_VARIABLE, WorkerProcess};
+use remote_worker::{RELAY_VARIABLE, WorkerProcess};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker, MAX_PREFACE_BYTES};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -19,17 +17,12 @@ pub const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// A program with its worker.
 pub struct RelayedWorkerSession {
-    shared: Arc<WorkerShared>,
     end: Arc<WorkerEnd>,
     worker: Mutex<WorkerProcess>,
-    recording: Option<WorkerRecording>,
-    stream: Option<Arc<RecordingStream>>,
     bytes: Arc<FrameBytes>,
     /// Digests of contents for the client.
     digests: Vec<u8>,
-    client: String,
-    program: String,
-    _folder: WorkerFolder,
+    program: WorkerProgram,
 }
 
 impl RelayedWorkerSession {
@@ -37,19 +30,19 @@ impl RelayedWorkerSession {
     ///
     /// # Errors
     /// If the process cannot be started.
-    pub fn start(mut start: WorkerStart, contents: ClientContents, sender: LiveSender) -> io::Result<Arc<Self>> {
+    pub fn start(start: WorkerStart, contents: ClientContents, sender: LiveSender) -> io::Result<Arc<Self>> {
+        let WorkerStart { mut command, program } = start;
         let (here, there) = UnixStream::pair()?;
-        let report = start.folder.file("report");
-        start.command.env(RELAY_VARIABLE, "yes").stdout(Stdio::piped());
-        let mut worker = WorkerProcess::start(start.command, there.into(), report)?;
+        command.env(RELAY_VARIABLE, "yes").stdout(Stdio::piped());
+        let mut worker = WorkerProcess::start(command, there.into(), program.folder.file("report"))?;
+        program.start_stream(&sender)?;
         let bytes = Arc::new(FrameBytes::default());
         let digests = contents.digests(MAX_PREFACE_BYTES);
-        let stream = start_stream(start.recording.as_ref(), &sender)?;
         let failed = sender.clone();
         let end = WorkerEnd::new(
             here,
             LiveFrames::new(sender, &bytes),
-            start.shared.limits,
+            program.shared.limits,
             contents,
             move |why| failed.report_end(why),
         );
@@ -57,16 +50,11 @@ impl RelayedWorkerSession {
             end.set_output(output);
         }
         Ok(Arc::new(Self {
-            shared: start.shared,
             end,
             worker: Mutex::new(worker),
-            recording: start.recording,
-            stream,
             bytes,
             digests,
-            client: start.client,
-            program: start.program,
-            _folder: start.folder,
+            program,
         }))
     }
 }
@@ -91,20 +79,11 @@ impl LiveSession for RelayedWorkerSession {
         let result = lock(&self.worker).finish(Instant::now() + END_LIMIT);
         // The client may be gone; then the output has no reader.
         let _ = self.end.finish_output();
-        end_of_program(
-            result,
-            self.recording.as_ref(),
-            self.stream.as_deref(),
-            &self.shared,
-            &self.client,
-            &self.program,
-        )
+        self.program.finish(result)
     }
 
     fn end(&self) {
-        if let Some(stream) = &self.stream {
-            stream.stop();
-        }
+        self.program.stop_stream();
         self.end.end();
         // Another thread may wait for the process with the lock: it notices the end of the relay.
         if let Ok(mut worker) = self.worker.try_lock() {
@@ -113,49 +92,10 @@ impl LiveSession for RelayedWorkerSession {
     }
 
     fn describe(&self) -> String {
+        let name = &self.program.name;
         match self.end.host_bytes() >> 20 {
-            0 => self.program.clone(),
-            mebibytes => format!("{}, {mebibytes} MiB of host memory", self.program),
+            0 => name.clone(),
+            mebibytes => format!("{name}, {mebibytes} MiB of host memory"),
         }
     }
-}
-
-/// Begins to send the recording of a program, if there is one that the client gets.
-///
-/// # Errors
-/// If no thread can be started.
-pub fn start_stream(
-    recording: Option<&WorkerRecording>,
-    sender: &LiveSender,
-) -> io::Result<Option<Arc<RecordingStream>>> {
-    match recording {
-        Some(recording) => recording.start_stream(sender.clone()),
-        None => Ok(None),
-    }
-}
-
-/// Returns what is left of a program.
-pub fn end_of_program(
-    result: ProgramResult,
-    recording: Option<&WorkerRecording>,
-    stream: Option<&RecordingStream>,
-    shared: &WorkerShared,
-    client: &str,
-    program: &str,
-) -> LiveEnd {
-    let report = result.report.and_then(|report| serde_json::to_vec(&report).ok());
-    let mut end = LiveEnd {
-        error: result.failure,
-        report: report.unwrap_or_default(),
-        recordings: Vec::new(),
-    };
-    if let Some(recording) = recording {
-        match recording.finish(shared.policy.as_ref(), stream, client, program) {
-            Ok(file) => end.recordings.extend(file),
-            Err(why) => {
-                end.error.get_or_insert(why);
-            }
-        }
-    }
-    end
 }

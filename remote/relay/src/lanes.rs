@@ -1,8 +1,8 @@
 //! Lanes: connections beside the main one, each with a thread that reads bytes of shared memory and sends them.
 
 use crate::error::RelayError;
+use crate::frame_sender::FrameSender;
 use crate::known_contents::KnownContents;
-use crate::link::FrameSender;
 use crate::lock;
 use crate::record::{Content, MAX_LANES, Record};
 use crate::request_ranges::SharedRange;

@@ -11,6 +11,7 @@ mod arrivals;
 mod content_store;
 mod error;
 mod exposed_memory;
+mod frame_sender;
 mod host_memory;
 mod known_contents;
 mod lanes;
@@ -25,8 +26,8 @@ mod worker_end;
 
 pub use content_store::{ClientContents, ContentStore};
 pub use error::RelayError;
+pub use frame_sender::{FrameSender, MAX_FRAME_BYTES};
 pub use host_memory::HostMemory;
-pub use link::{FrameSender, MAX_FRAME_BYTES};
 pub use program_end::ProgramEnd;
 pub use request_ranges::{RequestRanges, SharedRange};
 pub use worker_end::{WorkerEnd, WorkerLimits};

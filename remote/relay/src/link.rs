@@ -1,6 +1,7 @@
 //! The sending side of a relay's end: messages on the main connection, bytes on it or on lanes, and their order.
 
 use crate::error::RelayError;
+use crate::frame_sender::FrameSender;
 use crate::known_contents::{KnownContents, MIN_CONTENT_BYTES};
 use crate::lanes::{LaneSource, Lanes, PART_BYTES};
 use crate::lock;
@@ -10,26 +11,12 @@ use crate::shared_memory::SharedMemory;
 use remote_calls::Encoder;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Maximum size of a frame, bytes.
-pub const MAX_FRAME_BYTES: usize = 2 << 20;
 /// Size from which a frame is sent before more is added, bytes.
 const FULL_FRAME_BYTES: usize = 64 << 10;
 /// Minimum size of a range for the lanes, bytes.
 pub const MIN_LANE_BYTES: u64 = 256 << 10;
 /// Bytes at the start of a long message that differ each time: its header, and handles.
 const LONG_MESSAGE_HEAD_BYTES: usize = 40;
-
-/// A connection that carries frames to the other end, in order.
-pub trait FrameSender: Send + Sync {
-    /// Sends a frame.
-    ///
-    /// # Errors
-    /// If the connection is lost.
-    fn send(&self, frame: &[u8]) -> Result<(), RelayError>;
-
-    /// Ends the connection. Only lanes are ended so.
-    fn close(&self);
-}
 
 /// The frames that are being written.
 #[derive(Debug, Default)]

@@ -3,9 +3,10 @@
 use crate::arrivals::Arrivals;
 use crate::error::RelayError;
 use crate::exposed_memory::ExposedMemory;
+use crate::frame_sender::FrameSender;
 use crate::host_memory::HostMemory;
 use crate::known_contents::KnownContents;
-use crate::link::{FrameSender, Link, LinkWriter, MIN_LANE_BYTES};
+use crate::link::{Link, LinkWriter, MIN_LANE_BYTES};
 use crate::lock;
 use crate::record::{Area, Content, ProgramMemory, Record, read_records};
 use crate::request_ranges::{RequestRanges, SharedRange};

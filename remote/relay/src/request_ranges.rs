@@ -187,7 +187,7 @@ impl RequestRanges {
                 self.expose_arguments(memory, launch.arguments);
                 self.reads_exposed = true;
             }
-            CallId::library_call => {
+            CallId::library_call | CallId::finish_library_call => {
                 let call = LibraryArguments::read(decoder)?;
                 for argument in call.arguments {
                     let at = match argument {

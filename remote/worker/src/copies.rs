@@ -3,8 +3,8 @@
 
 use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
+use crate::host_memory;
 use crate::session::Scope;
-use crate::{host_copies, host_memory};
 use cuda_driver::{CuStream, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
@@ -155,7 +155,7 @@ pub fn to_host(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encode
             if is_waited_for {
                 driver.cuStreamSynchronize(stream)?;
             } else {
-                host_copies::note(scope, stream);
+                scope.note_host_copy(stream);
             }
         }
         return Ok(());

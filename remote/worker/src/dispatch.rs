@@ -5,8 +5,8 @@ use crate::call_error::CallResult;
 use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
-    code, contexts, copies, graphs, host_copies, host_functions, host_memory, launches, libraries, links,
-    memory_copies, memory_queries,
+    code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links, memory_copies,
+    memory_queries,
 };
 use remote_calls::{
     CallId, Created, Decoder, Destroyed, Encoder, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text,
@@ -102,9 +102,9 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::instantiate_graph => graphs::instantiate(scope, decoder, answer),
         CallId::update_exec => graphs::update(scope, decoder, answer),
         CallId::capture_to_graph => graphs::begin_capture(scope, decoder),
-        CallId::open_library => libraries::open(scope, decoder, answer),
-        CallId::library_call | CallId::finish_library_call => libraries::call(scope, decoder, answer),
-        CallId::read_generated => libraries::read_generated(scope, decoder, answer),
+        CallId::open_library => library_calls::open(scope, decoder, answer),
+        CallId::library_call | CallId::finish_library_call => library_calls::call(scope, decoder, answer),
+        CallId::read_generated => library_calls::read_generated(scope, decoder, answer),
         _ => {
             let arguments = decoder.clone();
             before(call, scope, arguments.clone())?;
@@ -178,11 +178,7 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
                 scope.session.forget_thread_streams(context);
             }
         }
-        CallId::cuMemcpyAsync => {
-            if results.is_some() {
-                host_copies::note_unified(scope, arguments);
-            }
-        }
+        CallId::cuMemcpyAsync if results.is_some() => memory_queries::note_unified_copy(scope, arguments),
         // A capture that fails ends too.
         CallId::cuStreamEndCapture => {
             if let Ok(stream) = arguments.read() {

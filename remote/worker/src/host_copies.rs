@@ -2,10 +2,8 @@
 //! know it. A program that maps the window itself needs none of this.
 #![allow(unsafe_code, reason = "calls of the driver on its own events")]
 
-use crate::session::Scope;
-use crate::{host_memory, lock};
+use crate::lock;
 use cuda_driver::{CuEvent, CuStream, Driver, EVENT_NO_TIMING, NOT_READY};
-use remote_calls::{Decoder, HandleKind, HandleNumber};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,6 +70,38 @@ impl HostCopies {
         completed
     }
 
+    /// Notes a copy to the window that was just submitted to a stream by the request with a sequence number. A stream that
+    /// `may_capture` is asked: a copy of a capture is none.
+    pub fn note(&self, driver: &Driver, request: u64, stream: CuStream, may_capture: bool) {
+        if !self.is_relayed() {
+            return;
+        }
+        let (mut status, mut event) = (0, std::ptr::null_mut());
+        if may_capture {
+            // SAFETY: the stream is the driver's, and the pointer is valid for the result.
+            let asked = unsafe { driver.cuStreamIsCapturing(stream, &raw mut status) };
+            if asked.is_err() || status != 0 {
+                return;
+            }
+        }
+        // SAFETY: the pointer is valid for the result, and both handles are the driver's.
+        let recorded = unsafe {
+            driver
+                .cuEventCreate(&raw mut event, EVENT_NO_TIMING)
+                .and_then(|()| driver.cuEventRecord(event, stream))
+        };
+        if recorded.is_err() {
+            destroy(driver, event.expose_provenance());
+            event = std::ptr::null_mut();
+            // SAFETY: the stream is the driver's. The copy is complete after this, or its context has an error.
+            let _ = unsafe { driver.cuStreamSynchronize(stream) };
+        }
+        lock(&self.pending).push(PendingCopy {
+            request,
+            event: event.expose_provenance(),
+        });
+    }
+
     /// Waits for all copies: their events end with their context. They count as complete.
     pub fn settle(&self, driver: &Driver) {
         for copy in lock(&self.pending).iter_mut().filter(|copy| copy.event != 0) {
@@ -80,54 +110,5 @@ impl HostCopies {
             destroy(driver, copy.event);
             copy.event = 0;
         }
-    }
-}
-
-/// Notes a copy to the window that was just submitted to a stream. A copy of a capture is none.
-pub fn note(scope: &Scope<'_>, stream: CuStream) {
-    let copies = &scope.session.host_copies;
-    if !copies.is_relayed() {
-        return;
-    }
-    let driver = &scope.session.driver;
-    let (mut status, mut event) = (0, std::ptr::null_mut());
-    if scope.session.is_capturing() {
-        // SAFETY: the stream is the driver's, and the pointer is valid for the result.
-        let asked = unsafe { driver.cuStreamIsCapturing(stream, &raw mut status) };
-        if asked.is_err() || status != 0 {
-            return;
-        }
-    }
-    // SAFETY: the pointer is valid for the result, and both handles are the driver's.
-    let recorded = unsafe {
-        driver
-            .cuEventCreate(&raw mut event, EVENT_NO_TIMING)
-            .and_then(|()| driver.cuEventRecord(event, stream))
-    };
-    if recorded.is_err() {
-        destroy(driver, event.expose_provenance());
-        event = std::ptr::null_mut();
-        // SAFETY: the stream is the driver's. The copy is complete after this, or its context has an error.
-        let _ = unsafe { driver.cuStreamSynchronize(stream) };
-    }
-    lock(&copies.pending).push(PendingCopy {
-        request: scope.sequence,
-        event: event.expose_provenance(),
-    });
-}
-
-/// Notes a copy between any two addresses, if its target is in the window.
-pub fn note_unified(scope: &Scope<'_>, mut arguments: Decoder<'_>) {
-    let mut read = || -> Result<(u64, HandleNumber), remote_calls::MessageError> {
-        let to = arguments.read()?;
-        let (_from, _bytes): (u64, u64) = (arguments.read()?, arguments.read()?);
-        Ok((to, arguments.read()?))
-    };
-    // The call was played, so that its message is valid.
-    let Ok((to, stream)) = read() else { return };
-    if host_memory::offset(scope, to).is_some()
-        && let Ok(stream) = crate::forms::find_object(scope, HandleKind::Stream, stream)
-    {
-        note(scope, std::ptr::with_exposed_provenance_mut(stream as usize));
     }
 }

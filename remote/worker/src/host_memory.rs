@@ -33,7 +33,7 @@ pub fn offset(scope: &Scope<'_>, at: u64) -> Option<u64> {
 
 /// Checks that a range is whole pages.
 fn check_range(offset: u64, bytes: u64) -> CallResult {
-    match bytes > 0 && offset % WINDOW_PAGE_BYTES == 0 && bytes % WINDOW_PAGE_BYTES == 0 {
+    match bytes > 0 && offset.is_multiple_of(WINDOW_PAGE_BYTES) && bytes.is_multiple_of(WINDOW_PAGE_BYTES) {
         true => Ok(()),
         false => Err(CallError::Result(INVALID_VALUE)),
     }

@@ -22,6 +22,7 @@ mod host_memory;
 mod jit_options;
 mod launches;
 mod libraries;
+mod library_calls;
 mod link_table;
 mod links;
 mod memory_copies;

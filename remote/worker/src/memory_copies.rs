@@ -3,8 +3,8 @@
 
 use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
+use crate::host_memory;
 use crate::session::Scope;
-use crate::{host_copies, host_memory};
 use cuda_driver::{
     Copy3d, CuArray, CuDevicePtr, CuStream, INVALID_VALUE, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
     NOT_SUPPORTED,
@@ -154,7 +154,7 @@ pub fn copy(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -
         if is_waited_for {
             driver.cuStreamSynchronize(stream)?;
         } else if is_to_host {
-            host_copies::note(scope, stream);
+            scope.note_host_copy(stream);
         }
     }
     Ok(())

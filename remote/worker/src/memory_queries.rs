@@ -2,11 +2,12 @@
 #![allow(unsafe_code, reason = "calls of the driver")]
 
 use crate::call_error::{CallError, CallResult};
+use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
 use cuda_driver::{
-    ALLOCATION_PINNED, AccessDescription, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, NOT_SUPPORTED,
-    POINTER_MEMORY_TYPE,
+    ALLOCATION_PINNED, AccessDescription, CuStream, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation,
+    NOT_SUPPORTED, POINTER_MEMORY_TYPE,
 };
 use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pointer_attribute_bytes};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError};
@@ -132,5 +133,21 @@ pub fn check_pool(mut arguments: Decoder<'_>) -> CallResult {
     match (kind, handle_types, location, attributes) {
         (ALLOCATION_PINNED, 0, LOCATION_DEVICE, 0) => Ok(()),
         _ => Err(CallError::Result(NOT_SUPPORTED)),
+    }
+}
+
+/// Notes a copy between any two addresses that was just submitted, if its target is in the window.
+pub fn note_unified_copy(scope: &Scope<'_>, mut arguments: Decoder<'_>) {
+    let mut read = || -> Result<(u64, HandleNumber), MessageError> {
+        let to = arguments.read()?;
+        let (_from, _bytes): (u64, u64) = (arguments.read()?, arguments.read()?);
+        Ok((to, arguments.read()?))
+    };
+    // The call was played, so that its message is valid.
+    let Ok((to, stream)) = read() else { return };
+    if host_memory::offset(scope, to).is_some()
+        && let Ok(stream) = find_object(scope, HandleKind::Stream, stream)
+    {
+        scope.note_host_copy(CuStream::from_object(stream));
     }
 }

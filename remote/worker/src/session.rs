@@ -10,7 +10,7 @@ use crate::link_table::Links;
 use crate::lock;
 use crate::report::{Counters, WorkerReport};
 use crate::staging::Staging;
-use cuda_driver::{CuResult, Driver};
+use cuda_driver::{CuResult, CuStream, Driver};
 use remote_calls::message::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, Snapshot};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError, TABLE_DIGEST};
 use remote_ring::{HostWindow, Region};
@@ -266,6 +266,14 @@ impl Scope<'_> {
     /// Notes that the capture of a stream has ended, if there was one.
     pub fn end_capture(&self, stream: HandleNumber) {
         lock(&self.session.captures).remove(&self.capture_key(stream));
+    }
+
+    /// Notes a copy to the window that was just submitted to a stream, for a relay.
+    pub fn note_host_copy(&self, stream: CuStream) {
+        let session = self.session;
+        session
+            .host_copies
+            .note(&session.driver, self.sequence, stream, session.is_capturing());
     }
 
     /// Returns what a new object of a kind ends with: the current context. Contexts, libraries, graphs and physical memory

@@ -1,6 +1,6 @@
 //! A confined process: what it can still do, and what the kernel refuses. It runs in a process of its own, since a
 //! confinement lasts.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use remote_worker::confine;
 use std::fs::{File, read, write};

@@ -1,11 +1,62 @@
 //! The messages about live programs. Variants are never reordered: a new one is added at the end.
 
-use crate::live::{LiveGrant, LiveRequest};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// First protocol version with these messages and with frames of calls.
 pub const LIVE_VERSION: u16 = 7;
+
+/// Maximum number of devices of a program.
+pub const MAX_DEVICES: usize = 8;
+/// Maximum size of the name of a program, bytes.
+pub const MAX_PROGRAM_BYTES: usize = 256;
+/// Maximum size of the runner's bytes for the client's relay, bytes.
+pub const MAX_PREFACE_BYTES: usize = 256 << 10;
+
+/// What a client asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRequest {
+    /// Devices of the agent, such as `cuda0`, in the order in which the program sees them: 1 to [`MAX_DEVICES`], each
+    /// once.
+    pub devices: Vec<String>,
+    /// Name of the program, for lists and logs, at most [`MAX_PROGRAM_BYTES`].
+    pub program: String,
+    /// Process id of the program on the client's machine, for lists and logs.
+    pub process: u32,
+    /// How the worker records the program, if it does.
+    pub recording: Option<LiveRecording>,
+    /// Whether the client asks for a worker on its own machine, which it reaches by shared memory.
+    pub is_local: bool,
+}
+
+/// How a worker records a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRecording {
+    /// Maximum size of the recording, bytes.
+    pub limit_bytes: u64,
+}
+
+/// What a client gets when its worker runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveGrant {
+    /// The secret with which further connections of the same client join.
+    pub token: [u8; 32],
+    /// Maximum number of further connections that may join.
+    pub max_lanes: u32,
+    /// How the client reaches its worker on the same machine, if it asked for that and is there.
+    pub local: Option<LocalWorker>,
+    /// Bytes of the runner for the client's relay, at most [`MAX_PREFACE_BYTES`].
+    pub preface: Vec<u8>,
+}
+
+/// The way to a worker on the client's own machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalWorker {
+    /// Path of its Unix socket.
+    pub path: Vec<u8>,
+    /// The secret that admits the client.
+    pub token: [u8; 32],
+}
 
 /// Client to agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

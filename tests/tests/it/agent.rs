@@ -416,7 +416,7 @@ fn agent_killed_during_a_run_gives_a_failed_outcome() {
 fn agent_version_mismatch_says_which_end_to_update() {
     let keys = TempDir::new().unwrap();
     let sample = root().join("sample-traces/write-value.kine");
-    for (lowest, highest, update) in [(7u16, 9u16, "update the client"), (0, 0, "update the agent")] {
+    for (lowest, highest, update) in [(1000u16, 1001u16, "update the client"), (0, 0, "update the agent")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = format!("agent://{}/mali-g71", listener.local_addr().unwrap());
         // Every version of an agent begins with this preamble: docs/agent-protocol.md, "Preamble".

@@ -1,16 +1,14 @@
 //! Arguments of library calls at the worker: from the message to the function's argument, and results into the answer.
 
 use super::objects::{LibraryObject as Object, ObjectState, Objects};
-use crate::call_error::CallError;
-use crate::forms::find_object;
-use crate::session::Scope;
+use crate::call_error::{CallError, CallResult};
 use remote_calls::library::{
     ComputeType, CreatedHostGenerator, CreatedObject, DestroyedObject, DeviceAddress, Generated, GeneratedCount,
     GeneratedPart, LibraryForm, LibraryHandle, LibraryObject, LibraryStatus, MAX_GENERATED_PART, NvidiaLibrary,
     PointerMode, ResultPart, ResultType, ScalarArgument, ScalarBytes, ScalarPart, ScalarResult, StatusCodes,
     StreamArgument,
 };
-use remote_calls::{Decoder, Encoder, HandleKind, MessageError, Output, Scalar, Value};
+use remote_calls::{Decoder, Encoder, HandleNumber, MessageError, Output, Scalar, Value};
 use std::ffi::c_void;
 
 /// Maximum size of the numbers that a host generator makes in a call, bytes.
@@ -33,8 +31,8 @@ impl From<MessageError> for LibraryError {
 
 /// A call, while its arguments are read and its function runs.
 pub struct CallFrame<'f> {
-    /// The caller.
-    pub scope: &'f Scope<'f>,
+    /// Returns the driver's object of a stream of the program.
+    pub find_stream: &'f dyn Fn(HandleNumber) -> CallResult<u64>,
     /// Status codes of the library.
     pub codes: StatusCodes,
     /// All objects.
@@ -197,7 +195,7 @@ impl ArgumentPlace for StreamArgument {
     type Place = u64;
 
     fn read(decoder: &mut Decoder<'_>, frame: &mut CallFrame<'_>) -> Result<u64, LibraryError> {
-        find_object(frame.scope, HandleKind::Stream, decoder.read()?).map_err(|error| match error {
+        (frame.find_stream)(decoder.read()?).map_err(|error| match error {
             CallError::Message(error) => LibraryError::Message(error),
             CallError::Result(_) => frame.invalid(),
         })

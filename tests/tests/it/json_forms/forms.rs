@@ -667,7 +667,7 @@ pub const RUN: Form = form(
 pub const RUN_PROCESS: Form = form(
     "app/src/cli/verbs/run.rs",
     "ProcessReport",
-    "program:s process:n calls:n waits:n bytes_sent:n bytes_received:n functions:a",
+    "program:s process:n calls:n waits:n bytes_sent:n bytes_received:n wire_bytes_sent:n? wire_bytes_received:n? functions:a",
 );
 pub const RUN_FUNCTION: Form = form("app/src/cli/verbs/run.rs", "FunctionReport", "name:s calls:n waits:n");
 pub const TARGET: Form = form(
