@@ -12,8 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trace_core::container::KineFile;
 
+/// Name of a recording as the recorder writes it.
+pub const RECORDING_NAME: &str = "recording.kine";
 /// Suffix of the file of a process that has not ended normally.
-pub const UNFINISHED: &str = ".unfinished.kine";
+const UNFINISHED: &str = ".unfinished.kine";
 /// Interval at which the file is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Size of the parts that are sent, bytes: calls of the program wait for a part that is being sent.
@@ -35,8 +37,13 @@ pub struct RecordingStream {
     is_over: AtomicBool,
 }
 
-/// Returns the growing file in a folder of recordings.
-pub fn find_unfinished(folder: &Path) -> Option<PathBuf> {
+/// Returns the recording in the folder of a worker: the recorder writes it under its name from the start, or under that of
+/// a process that has not ended normally.
+pub fn find_recording(folder: &Path) -> Option<PathBuf> {
+    let own = folder.join(RECORDING_NAME);
+    if own.exists() {
+        return Some(own);
+    }
     let entries = std::fs::read_dir(folder).ok()?;
     let mut paths = entries.flatten().map(|entry| entry.path());
     paths.find(|path| path.to_string_lossy().ends_with(UNFINISHED))
@@ -75,7 +82,7 @@ impl RecordingStream {
         if self.is_over.load(Ordering::Relaxed) {
             return;
         }
-        let Some(path) = find_unfinished(&self.folder) else {
+        let Some(path) = find_recording(&self.folder) else {
             return;
         };
         // Bytes behind the last commit can still change. A file without a commit is looked at again.

@@ -1,15 +1,12 @@
 //! The recording of a program by its worker: the recorder of CUDA programs, preloaded into the worker process.
 
 use crate::lock;
-use crate::recording_stream::{RecordingStream, find_unfinished};
+use crate::recording_stream::{RECORDING_NAME, RecordingStream, find_recording};
 use replay_engine::live::{LiveFile, LiveRecording, LiveSender, is_valid_recording_name};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
-
-/// Name of a recording as the recorder writes it.
-const NAME: &str = "recording.kine";
 
 /// Where an agent keeps recordings of all programs, by its own choice.
 #[derive(Debug)]
@@ -90,7 +87,7 @@ impl WorkerRecording {
     pub fn prepare(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)
-            .env("KINESCOPE_RECORD_TO", self.folder.join(NAME))
+            .env("KINESCOPE_RECORD_TO", self.folder.join(RECORDING_NAME))
             .env("KINESCOPE_RECORD_LIMIT", self.limit_bytes.to_string());
     }
 
@@ -105,15 +102,6 @@ impl WorkerRecording {
         }
     }
 
-    /// Returns the file that the worker wrote, if it did: that of an unfinished process if there is no other.
-    fn recorded(&self) -> Option<PathBuf> {
-        let finished = self.folder.join(NAME);
-        match finished.exists() {
-            true => Some(finished),
-            false => find_unfinished(&self.folder),
-        }
-    }
-
     /// Ends the recording: keeps it where the policy says, and sends its rest. Returns it if the client still needs it.
     ///
     /// # Errors
@@ -125,7 +113,7 @@ impl WorkerRecording {
         client: &str,
         program: &str,
     ) -> Result<Option<LiveFile>, String> {
-        let Some(path) = self.recorded() else {
+        let Some(path) = find_recording(&self.folder) else {
             return Ok(None);
         };
         if let Some(policy) = policy {
@@ -136,7 +124,7 @@ impl WorkerRecording {
         if stream.is_some_and(|stream| stream.finish(&path)) {
             return Ok(None);
         }
-        let name = NAME.to_owned();
+        let name = RECORDING_NAME.to_owned();
         Ok((self.is_sent && is_valid_recording_name(&name)).then_some(LiveFile { name, path }))
     }
 }
