@@ -2,11 +2,12 @@
 //!
 //! Lines of the table that are `exported` are the driver's functions; code of this crate calls the others.
 
+use crate::errors::{PEER_ACCESS_NOT_ENABLED, PEER_ACCESS_UNSUPPORTED};
 use crate::jit_options::JitOptions;
 use crate::procs::Exported;
 use crate::{
-    CallResult, code, contexts, copies, devices, errors, fills, forwarded, graphs, host_functions, host_memory,
-    launches, library_calls, links, memory, memory_copies, occupancy, pointer_attributes, procs, streams,
+    CallResult, code, connection, contexts, copies, devices, errors, fills, forwarded, graphs, host_functions,
+    host_memory, launches, library_calls, links, memory, memory_copies, occupancy, pointer_attributes, procs, streams,
 };
 use cuda_driver::*;
 use remote_calls::library::LibraryCallFrame;
@@ -113,11 +114,15 @@ own_functions! {
     cuDeviceTotalMem_v2 [] (bytes: *mut usize, device: CuDevice) => |_t| devices::total_memory(bytes, device);
     cuDeviceGetUuid_v2 [] (uuid: *mut Uuid, device: CuDevice) => |_t| devices::uuid(uuid, device);
     cuDeviceGetUuid [] (uuid: *mut Uuid, device: CuDevice) => |_t| devices::uuid(uuid, device);
+    cuDeviceCanAccessPeer [] (can: *mut i32, device: CuDevice, peer: CuDevice) => |_t| devices::can_access_peer(can, device, peer);
+    cuDeviceGetP2PAttribute [] (value: *mut i32, attribute: i32, from: CuDevice, to: CuDevice) => |_t| { let _ = attribute; devices::can_access_peer(value, from, to) };
     cuDevicePrimaryCtxRetain [] (context: *mut CuContext, device: CuDevice) => |_t| contexts::retain_primary(context, device);
     cuDevicePrimaryCtxRelease_v2 [] (device: CuDevice) => |_t| contexts::release_primary(device);
     cuDevicePrimaryCtxReset_v2 [] (device: CuDevice) => |_t| contexts::reset_primary(device);
     cuCtxCreate_v2 [] (context: *mut CuContext, flags: u32, device: CuDevice) => |_t| contexts::create(context, flags, device);
     cuCtxCreate_v4 [] (context: *mut CuContext, parameters: *mut c_void, flags: u32, device: CuDevice) => |_t| contexts::create_with(context, parameters, flags, device);
+    cuCtxEnablePeerAccess [] (peer: CuContext, flags: u32) => |_t| { let _ = (peer, flags); Err(PEER_ACCESS_UNSUPPORTED) };
+    cuCtxDisablePeerAccess [] (peer: CuContext) => |_t| { let _ = peer; Err(PEER_ACCESS_NOT_ENABLED) };
     cuCtxDestroy_v2 [] (context: CuContext) => |_t| contexts::destroy(context);
     cuCtxGetCurrent [] (context: *mut CuContext) => |_t| contexts::get_current(context);
     cuCtxSetCurrent [] (context: CuContext) => |_t| contexts::set_current(context);
@@ -141,8 +146,17 @@ own_functions! {
     cuFuncGetParamInfo [] (function: CuFunction, index: usize, offset: *mut usize, bytes: *mut usize) => |_t| code::write_parameter(function, index, offset, bytes);
     cuLinkCreate_v2 [] (count: u32, options: *mut i32, values: *mut *mut c_void, state: *mut CuLinkState) => |_t| links::create(JitOptions::new(count, options, values), state);
     cuLinkAddData_v2 [] (state: CuLinkState, kind: u32, data: *mut c_void, bytes: usize, name: *const c_char, count: u32, options: *mut i32, values: *mut *mut c_void) => |_t| links::add_data(state, kind, data, bytes, name, &JitOptions::new(count, options, values));
+    cuLinkAddFile_v2 [] (state: CuLinkState, kind: u32, path: *const c_char, count: u32, options: *mut i32, values: *mut *mut c_void) => |_t| links::add_file(state, kind, path, &JitOptions::new(count, options, values));
     cuLinkComplete [] (state: CuLinkState, image: *mut *mut c_void, bytes: *mut usize) => |_t| links::complete(state, image, bytes);
     cuLinkDestroy [] (state: CuLinkState) => |_t| links::destroy(state);
+    cuProfilerStart [] () => |_t| connection::current().map(drop);
+    cuProfilerStop [] () => |_t| connection::current().map(drop);
+    cuIpcGetMemHandle [] (handle: *mut c_void, at: CuDevicePtr) => |_t| { let _ = (handle, at); Err(NOT_SUPPORTED) };
+    cuIpcOpenMemHandle_v2 [] (at: *mut CuDevicePtr) => |_t| { let _ = at; Err(NOT_SUPPORTED) };
+    cuIpcOpenMemHandle [] (at: *mut CuDevicePtr) => |_t| { let _ = at; Err(NOT_SUPPORTED) };
+    cuIpcCloseMemHandle [] (at: CuDevicePtr) => |_t| { let _ = at; Err(NOT_SUPPORTED) };
+    cuIpcGetEventHandle [] (handle: *mut c_void, event: CuEvent) => |_t| { let _ = (handle, event); Err(NOT_SUPPORTED) };
+    cuIpcOpenEventHandle [] (event: *mut CuEvent) => |_t| { let _ = event; Err(NOT_SUPPORTED) };
     cuOccupancyMaxPotentialBlockSize [] (grid: *mut i32, block: *mut i32, function: CuFunction, shared_of: *mut c_void, shared: usize, limit: i32) => |_t| occupancy::potential_block_size(grid, block, function, shared_of, shared, limit, 0);
     cuOccupancyMaxPotentialBlockSizeWithFlags [] (grid: *mut i32, block: *mut i32, function: CuFunction, shared_of: *mut c_void, shared: usize, limit: i32, flags: u32) => |_t| occupancy::potential_block_size(grid, block, function, shared_of, shared, limit, flags);
     cuDeviceComputeCapability [] (major: *mut i32, minor: *mut i32, device: CuDevice) => |_t| devices::compute_capability(major, minor, device);

@@ -180,7 +180,10 @@ pub fn load_library(to: *mut CuLibrary, image: *const c_void, options: &JitOptio
 }
 
 /// Reads a file of code, here: the worker has no files. A text gets the zero that ends it.
-fn read_file(path: *const c_char) -> CallResult<Vec<u8>> {
+///
+/// # Errors
+/// `FILE_NOT_FOUND` if it cannot be read.
+pub fn read_file(path: *const c_char) -> CallResult<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = std::ffi::OsStr::from_bytes(text(path)?.to_bytes());
     let mut content = std::fs::read(path).map_err(|_| FILE_NOT_FOUND)?;

@@ -65,6 +65,13 @@ pub fn attribute(to: *mut i32, attribute: i32, number: CuDevice) -> CallResult {
     put(to, value)
 }
 
+/// `cuDeviceCanAccessPeer`: no device reaches another one's memory. `cuDeviceGetP2PAttribute` has the same answer.
+pub fn can_access_peer(to: *mut i32, number: CuDevice, peer: CuDevice) -> CallResult {
+    device(number)?;
+    device(peer)?;
+    put(to, 0)
+}
+
 /// `cuDeviceTotalMem`.
 pub fn total_memory(to: *mut usize, number: CuDevice) -> CallResult {
     let bytes = device(number)?.total_bytes;

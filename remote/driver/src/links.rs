@@ -1,6 +1,6 @@
 //! Links: machine code made of texts and other machine code, by the worker's driver.
 
-use crate::code::write_code;
+use crate::code::{read_file, write_code};
 use crate::errors::DEVICE_UNAVAILABLE;
 use crate::forms::{AbiHandle as _, handle_number};
 use crate::jit_options::JitOptions;
@@ -38,6 +38,12 @@ pub fn create(options: JitOptions, to: *mut CuLinkState) -> CallResult {
     let image = Vec::new();
     lock(&LINKS).insert(handle, Link { options, image });
     put(to, CuLinkState::from_number(handle))
+}
+
+/// `cuLinkAddFile`: the file is on the program's machine.
+pub fn add_file(state: CuLinkState, kind: u32, path: *const c_char, options: &JitOptions) -> CallResult {
+    let content = read_file(path)?;
+    add_data(state, kind, content.as_ptr().cast(), content.len(), path, options)
 }
 
 /// Writes the logs of an answer to the buffers of a link's creator. Returns the driver's result, as an error.
