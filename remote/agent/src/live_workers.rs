@@ -5,7 +5,7 @@ use crate::relayed_worker::RelayedWorkerSession;
 use crate::worker_recording::{RecordingPolicy, WorkerRecording};
 use crate::worker_start::{WorkerFolder, WorkerProgram, WorkerShared, WorkerStart};
 use remote_relay::{ContentStore, WorkerLimits};
-use remote_worker::{CONFINEMENT_VARIABLE, PrivateFolder, device_environment};
+use remote_worker::{CONFINEMENT_VARIABLE, PARENT_VARIABLE, PrivateFolder, device_environment};
 use replay_engine::live::{LiveRunner, LiveSender, LiveSession, LiveStart};
 use std::io;
 use std::path::PathBuf;
@@ -81,7 +81,8 @@ impl LiveWorkers {
         let mut command = (shared.command)();
         command
             .envs(device_environment(&devices))
-            .env("CUDA_CACHE_PATH", &cache);
+            .env("CUDA_CACHE_PATH", &cache)
+            .env(PARENT_VARIABLE, std::process::id().to_string());
         // The agent's own environment can name more folders.
         let more = std::env::var_os(CONFINEMENT_VARIABLE).unwrap_or_default();
         let writable = [folder.0.clone(), cache]

@@ -28,6 +28,7 @@ mod links;
 mod memory_copies;
 mod memory_queries;
 mod message;
+mod parent_watch;
 mod printed_output;
 mod private_folder;
 mod program_socket;
@@ -40,6 +41,7 @@ mod worker_process;
 
 pub use confinement::{CONFINEMENT_VARIABLE, Confinement, ConfinementError, confine};
 pub use host_copies::RELAY_VARIABLE;
+pub use parent_watch::PARENT_VARIABLE;
 pub use private_folder::PrivateFolder;
 pub use program_socket::{LibraryLink, ProgramSocket, program_environment};
 pub use report::{CallCount, WireBytes, WorkerReport};

@@ -6,6 +6,7 @@ use crate::dispatch::play;
 use crate::host_copies::RELAY_VARIABLE;
 use crate::host_function_lane::HostFunctionLane;
 use crate::lock;
+use crate::parent_watch::watch_parent;
 use crate::printed_output::flush_output;
 use crate::report::WorkerReport;
 use crate::session::{Scope, Session};
@@ -136,6 +137,7 @@ pub fn serve_standard_input() -> Result<(), WorkerError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(WorkerError::Thread)?;
+    watch_parent().map_err(WorkerError::Thread)?;
     confine_from_environment();
     let is_relayed = std::env::var_os(RELAY_VARIABLE).is_some_and(|value| value == "yes");
     let report = serve(socket, Driver::load()?, is_relayed)?;

@@ -249,29 +249,29 @@ impl Lab {
 
 #[test]
 fn programs_without_worker_or_agent_get_an_error() {
-    let mut lab = Lab::start();
-    let [over_tcp, shared] = lab.targets();
-    for (on, victim) in [(&over_tcp, "worker"), (&shared, "worker"), (&over_tcp, "agent")] {
-        let runner = lab.start_hanging(on);
-        match victim {
-            "worker" => lab.workers().into_iter().for_each(kill),
-            _ => {
-                kill(lab.agent.child.id());
-                lab.agent.child.wait().unwrap();
+    for target in [0, 1] {
+        for victim in ["worker", "agent"] {
+            let mut lab = Lab::start();
+            let on = lab.targets()[target].clone();
+            let runner = lab.start_hanging(&on);
+            let reason = match victim {
+                "worker" => {
+                    lab.workers().into_iter().for_each(kill);
+                    "worker process"
+                }
+                _ => {
+                    kill(lab.agent.child.id());
+                    lab.agent.child.wait().unwrap();
+                    "the connection to the agent was lost"
+                }
+            };
+            let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
+            assert_eq!(ended.code, Some(1), "{on} {victim}: {ended:?}");
+            for text in ["CUDA_ERROR_DEVICE_UNAVAILABLE (46)", reason] {
+                assert!(ended.err.contains(text), "{on} {victim}: {ended:?}");
             }
+            wait_until("end of the workers", || lab.workers().is_empty());
         }
-        let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
-        assert_eq!(ended.code, Some(1), "{on} {victim}: {ended:?}");
-        assert!(
-            ended.err.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"),
-            "{on} {victim}: {ended:?}"
-        );
-        let reason = match victim {
-            "worker" => "worker process",
-            _ => "the connection to the agent was lost",
-        };
-        assert!(ended.err.contains(reason), "{on} {victim}: {ended:?}");
-        wait_until("end of the workers", || lab.workers().is_empty());
     }
 }
 
@@ -337,11 +337,11 @@ fn recording_grows_with_the_program_and_outlives_the_agent() {
         let seen = launches(&KineFile::open(&growing).unwrap().recording().unwrap());
         kill(lab.agent.child.id());
         lab.agent.child.wait().unwrap();
+        wait_until("end of the workers", || lab.workers().is_empty());
         let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(1), "{ended:?}");
         let kept = open(&to);
         assert!(launches(&kept) >= seen, "{} and {seen} launches", launches(&kept));
-        wait_until("end of the workers", || lab.workers().is_empty());
     }
 }
 
