@@ -18,6 +18,8 @@ struct State {
     file: Option<File>,
     bytes: u64,
     is_complete: bool,
+    /// Why bytes are missing from the file: the disk is full, for example. The program goes on.
+    failure: Option<io::Error>,
 }
 
 /// The copy of a recording.
@@ -37,18 +39,25 @@ impl RecordingCopy {
                 file: None,
                 bytes: 0,
                 is_complete: false,
+                failure: None,
             }),
         }
     }
 
-    /// Takes a frame about the recording.
+    /// Takes a frame about the recording. If the file cannot be written, [`RecordingCopy::finish`] returns why.
     ///
     /// # Errors
-    /// If the frame is invalid, or the file cannot be written.
+    /// If the frame is invalid.
     pub fn take_frame(&self, frame: &[u8]) -> Result<(), RelayError> {
         let mut state = lock(&self.state);
         read_records(frame, |record| match record {
-            Record::Recording(bytes) if !state.is_complete => Ok(self.append(&mut state, bytes)?),
+            Record::Recording(bytes) if !state.is_complete => {
+                if state.failure.is_none() {
+                    state.failure = self.append(&mut state, bytes).err();
+                }
+                state.bytes += bytes.len() as u64;
+                Ok(())
+            }
             Record::RecordingEnd(bytes) if bytes == state.bytes => {
                 state.is_complete = true;
                 Ok(())
@@ -66,19 +75,21 @@ impl RecordingCopy {
                 state.file.insert(file)
             }
         };
-        file.write_all(bytes)?;
-        state.bytes += bytes.len() as u64;
-        Ok(())
+        file.write_all(bytes)
     }
 
     /// Moves a complete copy to `to`, and removes an incomplete one if the whole recording came in another way. Returns
     /// whether it was complete.
     ///
     /// # Errors
-    /// If the file cannot be moved or removed.
+    /// If the file cannot be moved or removed, or could not be written. What was written stays.
     pub fn finish(&self, to: impl FnOnce() -> PathBuf, has_whole: bool) -> io::Result<bool> {
         let mut state = lock(&self.state);
-        if state.file.take().is_none() {
+        let has_file = state.file.take().is_some();
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
+        }
+        if !has_file {
             return Ok(false);
         }
         if state.is_complete {
@@ -113,6 +124,12 @@ mod tests {
         assert!(copy.take_frame(&part(b"f")).is_err());
         assert!(copy.finish(|| to.clone(), false).unwrap());
         assert_eq!(std::fs::read(&to).unwrap(), b"abcde");
+        // A copy that cannot be written ends no program; the end says why.
+        let nowhere = RecordingCopy::new(&folder.path().join("missing/run.kine"), 3);
+        nowhere.take_frame(&part(b"abc")).unwrap();
+        nowhere.take_frame(&end(3)).unwrap();
+        let failure = nowhere.finish(|| to.clone(), false).unwrap_err();
+        assert_eq!(failure.kind(), io::ErrorKind::NotFound);
         // An incomplete one stays, unless the whole came.
         for has_whole in [false, true] {
             let copy = RecordingCopy::new(&to, 2);
