@@ -219,6 +219,34 @@ impl CudaStandIn {
             .collect()
     }
 
+    /// Asserts that a command does the same as one of the programs by itself: exit code, output, errors, and the bytes
+    /// copied back from the device. Returns its result.
+    pub fn assert_same_run(&self, arguments: &[&str], command: &mut Command) -> ProgramOutput {
+        let (direct, direct_bytes) = self.run_unrecorded(arguments);
+        let out = self.file("other.bin");
+        // A failed program writes no file.
+        let _ = std::fs::remove_file(&out);
+        let other = run_to_end(command.arg("--out").arg(&out));
+        assert_eq!(other.code, direct.code, "{arguments:?}: {other:?}, not {direct:?}");
+        assert_eq!(other.out, direct.out, "{arguments:?}: {other:?}");
+        let other_bytes = std::fs::read(&out).unwrap_or_default();
+        assert!(other_bytes == direct_bytes, "{arguments:?}: the bytes differ");
+        assert_eq!(other.err, direct.err, "{arguments:?}");
+        other
+    }
+
+    /// Replays a recording and asserts that it has outputs, and that they equal the recorded ones.
+    pub fn assert_replays(&self, path: &Path) {
+        let (answer, outputs) = self.replay(path, &Value::Null, &[]);
+        let played = &answer["played"]["outputs"];
+        let played = played.as_array().unwrap_or_else(|| panic!("{answer}"));
+        assert!(
+            played.iter().all(|output| output["differs_at"] == Value::Null),
+            "{answer}"
+        );
+        assert!(!outputs.is_empty(), "{answer}");
+    }
+
     /// Replays a recording and asserts that its outputs equal the recorded outputs and the program's results, bit for
     /// bit.
     pub fn replay_checked(&self, recorded: &RecordedProgram, more: &Value, set: &[(&str, &str)]) -> Value {

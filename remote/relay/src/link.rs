@@ -24,7 +24,7 @@ struct MainState {
     /// Full frames.
     full: Vec<Vec<u8>>,
     frame: Encoder,
-    /// Numbers of the lanes' parts that the other end was told of.
+    /// Numbers of the lanes' parts that the other end knows.
     fenced: Vec<u64>,
     buffer: Vec<u8>,
 }

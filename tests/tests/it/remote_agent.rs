@@ -70,16 +70,8 @@ impl Lab {
     /// Asserts that the programs do the same on a target as without one.
     fn check_same(&self, on: &str, options: &[&str]) {
         for arguments in PROGRAMS {
-            let (direct, direct_bytes) = self.cuda.run_unrecorded(arguments);
-            let out = self.cuda.file("agent.bin");
-            let _ = std::fs::remove_file(&out);
-            let mut command = self.command(on, options, arguments);
-            let remote = run_to_end(command.arg("--out").arg(&out));
-            assert_eq!(remote.code, direct.code, "{arguments:?}: {remote:?}, not {direct:?}");
-            assert_eq!(remote.out, direct.out, "{arguments:?}: {remote:?}");
-            let remote_bytes = std::fs::read(&out).unwrap_or_default();
-            assert!(remote_bytes == direct_bytes, "{arguments:?}: the bytes differ");
-            assert_eq!(remote.err, direct.err, "{arguments:?}");
+            self.cuda
+                .assert_same_run(arguments, &mut self.command(on, options, arguments));
         }
     }
 
@@ -304,15 +296,7 @@ fn recorded_runs_on_an_agent_replay_with_the_same_outputs() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.err.contains("12 launches"), "{ended:?}");
         assert_eq!(open(&to).events.launches.len(), 12);
-        let (answer, outputs) = lab.cuda.replay(&to, &Value::Null, &[]);
-        let played = answer["played"]["outputs"]
-            .as_array()
-            .unwrap_or_else(|| panic!("{answer}"));
-        assert!(
-            played.iter().all(|output| output["differs_at"] == Value::Null),
-            "{answer}"
-        );
-        assert!(!outputs.is_empty(), "{answer}");
+        lab.cuda.assert_replays(&to);
     }
     lab.wait_until_free();
 }

@@ -32,12 +32,7 @@ fn run_remote(stand_in: &CudaStandIn, options: &[&str], arguments: &[&str]) -> (
 
 /// Asserts that a client program does the same with a remote device as without.
 fn check_same(stand_in: &CudaStandIn, options: &[&str], arguments: &[&str]) {
-    let (direct, direct_bytes) = stand_in.run_unrecorded(arguments);
-    let (remote, remote_bytes) = run_remote(stand_in, options, arguments);
-    assert_eq!(remote.code, direct.code, "{arguments:?}: {remote:?}, not {direct:?}");
-    assert_eq!(remote.out, direct.out, "{arguments:?}: {remote:?}");
-    assert!(remote_bytes == direct_bytes, "{arguments:?}: the bytes differ");
-    assert_eq!(remote.err, direct.err, "{arguments:?}");
+    stand_in.assert_same_run(arguments, &mut run_command(stand_in, options, arguments));
 }
 
 #[test]
@@ -320,15 +315,7 @@ fn recorded_runs_replay_with_the_same_outputs() {
             "{:?}",
             recording.metadata.findings
         );
-        let (answer, outputs) = stand_in.replay(&to, &Value::Null, &[]);
-        let played = answer["played"]["outputs"]
-            .as_array()
-            .unwrap_or_else(|| panic!("{answer}"));
-        assert!(
-            played.iter().all(|output| output["differs_at"] == Value::Null),
-            "{answer}"
-        );
-        assert!(!outputs.is_empty(), "{answer}");
+        stand_in.assert_replays(&to);
     }
 }
 

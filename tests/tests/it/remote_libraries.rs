@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::process::Command;
 use whole_program_tests::cuda::{CudaStandIn, run_to_end};
-use whole_program_tests::{ProgramOutput, program};
+use whole_program_tests::program;
 
 const LIBRARIES: [&str; 3] = ["libcublas.so.12", "libcublas.so.13", "libcurand.so.10"];
 
@@ -37,24 +37,10 @@ fn run_command(stand_in: &CudaStandIn, options: &[&str], arguments: &[&str]) -> 
     command
 }
 
-/// Runs a client program remotely. Returns its result, and the bytes copied back from the device.
-fn run_remote(stand_in: &CudaStandIn, options: &[&str], arguments: &[&str]) -> (ProgramOutput, Vec<u8>) {
-    let out = stand_in.file("remote.bin");
-    let _ = std::fs::remove_file(&out);
-    let mut command = run_command(stand_in, options, arguments);
-    let ended = run_to_end(command.arg("--out").arg(&out));
-    (ended, std::fs::read(&out).unwrap_or_default())
-}
-
 /// Asserts that a client program does the same with a remote device as without.
 fn check_same(stand_in: &CudaStandIn, options: &[&str], arguments: &[&str]) {
-    let (direct, direct_bytes) = stand_in.run_unrecorded(arguments);
-    let (remote, remote_bytes) = run_remote(stand_in, options, arguments);
-    assert_eq!(remote.code, direct.code, "{arguments:?}: {remote:?}, not {direct:?}");
-    assert_eq!(remote.out, direct.out, "{arguments:?}: {remote:?}");
-    assert!(remote_bytes == direct_bytes, "{arguments:?}: the bytes differ");
-    assert_eq!(remote.err, direct.err, "{arguments:?}");
-    assert_eq!(direct.code, Some(0), "{direct:?}");
+    let ended = stand_in.assert_same_run(arguments, &mut run_command(stand_in, options, arguments));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 /// Programs that use the libraries.

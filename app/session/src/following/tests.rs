@@ -290,8 +290,8 @@ fn file_of_a_later_version_fails_at_once() {
 fn follower_ends_with_the_file_and_on_drop() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("F.kine");
-    let (told, notified) = channel();
-    let follower = Follower::start(path.clone(), move || told.send(()).unwrap_or_default()).unwrap();
+    let (notify, notified) = channel();
+    let follower = Follower::start(path.clone(), move || notify.send(()).unwrap_or_default()).unwrap();
     notified.recv_timeout(Duration::from_secs(20)).unwrap();
     let mut recorder = Recorder::begin(&path);
     recorder.commit();
@@ -302,8 +302,11 @@ fn follower_ends_with_the_file_and_on_drop() {
     assert_eq!(status.phase, FollowPhase::Finished { note: None });
     assert!(read.is_some_and(|r| r.is_final) && follower.take().1.is_none());
 
-    let (told, notified) = channel();
-    let follower = Follower::start(dir.path().join("never.kine"), move || told.send(()).unwrap_or_default()).unwrap();
+    let (notify, notified) = channel();
+    let follower = Follower::start(dir.path().join("never.kine"), move || {
+        notify.send(()).unwrap_or_default()
+    })
+    .unwrap();
     notified.recv_timeout(Duration::from_secs(20)).unwrap();
     drop(follower);
     while notified.recv_timeout(Duration::from_secs(20)).is_ok() {}
