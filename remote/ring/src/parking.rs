@@ -19,8 +19,12 @@ use std::time::{Duration, Instant};
 /// Maximum duration of one sleep. After it, a peer that has ended is noticed; a hostile peer that does not wake this
 /// side delays it by this at most.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
-/// Default duration of spinning, if another processor can run the peer meanwhile: about the cost of a sleep.
-const DEFAULT_SPIN: Duration = Duration::from_micros(20);
+/// Duration of spinning, if another processor can run the peer meanwhile: about the cost of a sleep.
+const SHORT_SPIN: Duration = Duration::from_micros(20);
+/// Duration of spinning on a machine with processors to spare: what a peer takes that waits for another machine.
+const LONG_SPIN: Duration = Duration::from_micros(100);
+/// Minimum number of processors for the longer one: a relay and its two ends have up to six threads that wait.
+const MIN_LONG_SPIN_PROCESSORS: usize = 8;
 /// Number of checks between two readings of the clock.
 const CHECKS_PER_CLOCK_READING: u32 = 32;
 
@@ -127,10 +131,11 @@ fn wake(parked: &AtomicU32) {
     let _ = futex::wake(parked, futex::Flags::empty(), 1);
 }
 
-/// Returns the default duration of spinning: 20 µs, or 0 if this process can use only one processor.
+/// Returns the default duration of spinning, by the number of processors that this process can use: 0 for one.
 pub(crate) fn default_spin() -> Duration {
-    match std::thread::available_parallelism() {
-        Ok(processors) if processors.get() > 1 => DEFAULT_SPIN,
-        _ => Duration::ZERO,
+    match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
+        1 => Duration::ZERO,
+        MIN_LONG_SPIN_PROCESSORS.. => LONG_SPIN,
+        _ => SHORT_SPIN,
     }
 }

@@ -1,7 +1,8 @@
 //! The encrypted channel: a Noise XX handshake, then frames in pieces of at most 64 KiB.
 
+use super::cipher::Cipher;
 use super::frame::{Frame, FrameError, Limits, PIECE, Pieces, Topic, frame_head};
-use super::keys::{KeyPair, NOISE_PATTERN, PublicKey};
+use super::keys::{KeyPair, PublicKey};
 use super::preamble::LOWEST;
 use super::stream::Stream;
 use serde::Serialize;
@@ -22,6 +23,10 @@ pub const HEARTBEAT: Duration = Duration::from_secs(4);
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 /// Size of the authentication tag of a Noise message, bytes.
 const TAG: usize = 16;
+/// How long a read for calls looks for data before it sleeps: a few times what a sleep and a wake-up cost.
+const SPIN: Duration = Duration::from_micros(100);
+/// Minimum number of processors for that.
+const MIN_SPIN_PROCESSORS: usize = 8;
 /// Size of the read-ahead, bytes: one call to the system reads the length and the content of a small message.
 const READ_AHEAD: usize = 8 << 10;
 
@@ -110,7 +115,8 @@ pub struct Channel {
 }
 
 fn builder<'a>(own: &'a KeyPair, prologue: &'a [u8]) -> Result<snow::Builder<'a>, WireError> {
-    let params = NOISE_PATTERN
+    let params = Cipher::of_prologue(prologue)
+        .noise_pattern()
         .parse()
         .map_err(|e: snow::Error| WireError::Crypto(e.to_string()))?;
     Ok(snow::Builder::new(params)
@@ -209,6 +215,7 @@ impl Channel {
             limits,
             cipher: Vec::new(),
             plain: vec![0; PIECE],
+            spin: Duration::ZERO,
         };
         Ok(Self {
             sender,
@@ -346,6 +353,8 @@ pub struct Receiver {
     limits: Limits,
     cipher: Vec<u8>,
     plain: Vec<u8>,
+    /// How long a read looks for data before it sleeps.
+    spin: Duration,
 }
 
 impl Receiver {
@@ -373,6 +382,9 @@ impl Receiver {
         };
         let mut pieces = Pieces::new(self.limits);
         loop {
+            if !self.spin.is_zero() && self.stream.buffer().is_empty() {
+                self.stream.get_ref().spin_for_data(self.spin);
+            }
             let mut head = [0; 2];
             fill(&mut self.stream, &mut head)?;
             let n = usize::from(u16::from_le_bytes(head));
@@ -387,6 +399,13 @@ impl Receiver {
                 return Ok(frame);
             }
         }
+    }
+
+    /// Makes the next reads look for data for a while before they sleep, on a machine with processors to spare: for
+    /// connections whose messages others wait for.
+    pub(super) fn prefer_latency(&mut self) {
+        let has_spare = std::thread::available_parallelism().is_ok_and(|n| n.get() >= MIN_SPIN_PROCESSORS);
+        self.spin = if has_spare { SPIN } else { Duration::ZERO };
     }
 
     /// Sets the timeout of the next reads.

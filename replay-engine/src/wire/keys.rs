@@ -1,9 +1,7 @@
 //! Key pairs of both ends, and readable names for public keys.
 
+use super::cipher::Cipher;
 use std::fmt;
-
-/// The Noise pattern of every connection.
-pub const NOISE_PATTERN: &str = "Noise_XX_25519_ChaChaPoly_BLAKE2s";
 
 /// A peer's public key (X25519).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +123,10 @@ impl KeyPair {
     /// # Errors
     /// If there are none.
     pub fn generate() -> Result<Self, KeyError> {
-        let params = NOISE_PATTERN.parse().map_err(|e| KeyError(format!("{e}")))?;
+        let params = Cipher::ChaChaPoly
+            .noise_pattern()
+            .parse()
+            .map_err(|e| KeyError(format!("{e}")))?;
         let pair = snow::Builder::new(params)
             .generate_keypair()
             .map_err(|e| KeyError(e.to_string()))?;

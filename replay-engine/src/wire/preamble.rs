@@ -15,6 +15,10 @@ pub const LOWEST: u16 = 5;
 pub const HIGHEST: u16 = 7;
 /// Size of a preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 64;
+/// Place of the flags.
+const FLAGS_AT: usize = 13;
+/// Flag of a preamble: this end has instructions for AES-256-GCM.
+const HAS_AES: u8 = 1;
 /// Size of the program name and version, bytes.
 const PROGRAM_BYTES: usize = 48;
 
@@ -47,6 +51,8 @@ pub struct Preamble {
     pub highest: u16,
     /// Request or answer, raw: later versions may have more values.
     pub word: u8,
+    /// This end has instructions for AES-256-GCM. If both have, the connection uses it.
+    pub has_aes: bool,
     /// Program and version, at most 48 bytes.
     pub program: String,
 }
@@ -65,6 +71,21 @@ pub enum PreambleError {
     Program,
 }
 
+/// Returns whether the sender of a preamble has instructions for AES-256-GCM.
+pub(super) const fn announces_aes(preamble: &[u8; PREAMBLE_BYTES]) -> bool {
+    preamble[FLAGS_AT] & HAS_AES != 0
+}
+
+/// Returns whether this processor has instructions for AES and for the carry-less products of GCM.
+fn has_aes_instructions() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
 impl Preamble {
     /// Returns this program's preamble.
     #[must_use]
@@ -73,6 +94,7 @@ impl Preamble {
             lowest: LOWEST,
             highest: HIGHEST,
             word: word as u8,
+            has_aes: has_aes_instructions(),
             program: format!("kinescope {}", env!("CARGO_PKG_VERSION")),
         }
     }
@@ -92,7 +114,7 @@ impl Preamble {
             .into_iter()
             .chain(self.lowest.to_le_bytes())
             .chain(self.highest.to_le_bytes())
-            .chain([self.word, 0, 0, 0])
+            .chain([self.word, if self.has_aes { HAS_AES } else { 0 }, 0, 0])
             .chain(name);
         for (o, b) in out.iter_mut().zip(all) {
             *o = b;
@@ -100,7 +122,7 @@ impl Preamble {
         out
     }
 
-    /// Decodes 64 bytes. Reserved bytes are ignored.
+    /// Decodes 64 bytes. Unknown flags and reserved bytes are ignored.
     ///
     /// # Errors
     /// If they are not a preamble.
@@ -126,6 +148,7 @@ impl Preamble {
             lowest,
             highest,
             word: *word,
+            has_aes: announces_aes(bytes),
             program: program.to_owned(),
         })
     }
@@ -199,6 +222,7 @@ mod tests {
             lowest,
             highest,
             word: 1,
+            has_aes: false,
             program: format!("p {highest}"),
         }
     }
@@ -222,7 +246,19 @@ mod tests {
             "the program name must not contain escape sequences"
         );
         assert_eq!(with(16, 0xff), Err(PreambleError::Program));
-        assert_eq!(with(13, 7).unwrap(), p, "reserved bytes are for later versions");
+        let without_aes = Preamble { has_aes: false, ..p };
+        assert_eq!(with(13, 0).unwrap(), without_aes);
+        assert_eq!(
+            with(13, 0xfe).unwrap(),
+            without_aes,
+            "other flags are for later versions"
+        );
+        assert!(with(13, 1).unwrap().has_aes);
+        assert_eq!(
+            with(14, 7),
+            Preamble::from_bytes(&bytes),
+            "reserved bytes are for later versions"
+        );
     }
 
     #[test]

@@ -80,6 +80,21 @@ impl Stream {
         matches!(poll(&mut fds, Some(&at_once)), Ok(1..)) && fds.iter().any(|fd| fd.revents().intersects(ended))
     }
 
+    /// Looks for data until there is some, at most for `limit`: a sleeping thread takes much longer to wake up than the
+    /// other end takes to answer.
+    pub(super) fn spin_for_data(&self, limit: Duration) {
+        let begun = Instant::now();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            let mut fds = [PollFd::new(self, PollFlags::IN)];
+            // The next read finds what a failed look does not.
+            if !matches!(poll(&mut fds, Some(&at_once)), Ok(0)) || begun.elapsed() >= limit {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Shuts down the receiving direction: reads return the received data and then the end. This end can still write.
     pub fn close_reading(&self) {
         // The socket may be closed already.

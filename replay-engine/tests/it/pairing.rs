@@ -341,6 +341,7 @@ fn preamble_of(program: &str, [lowest, highest]: [u16; 2], word: PreambleWord) -
         lowest,
         highest,
         word: word as u8,
+        has_aes: false,
         program: program.into(),
     }
 }
