@@ -22,8 +22,10 @@ use std::time::{Duration, Instant};
 
 /// Time in which a program passes its memory after it connected.
 const PASS_LIMIT: Duration = Duration::from_secs(10);
-/// Number of lanes for large copies, if the agent allows as many.
-const LANES: u32 = 4;
+/// Maximum number of lanes for large copies, if the agent allows as many.
+const MAX_LANES: u32 = 8;
+/// Minimum number of them.
+const MIN_LANES: u32 = 2;
 /// Maximum size of the name of a program, bytes.
 const MAX_PROGRAM_BYTES: usize = replay_engine::live::MAX_PROGRAM_BYTES;
 
@@ -204,7 +206,7 @@ impl RelayedProgram {
         );
         if grant.max_lanes > 0 {
             let (target, end, bytes) = (target.clone(), Arc::clone(&end), Arc::clone(&bytes));
-            let lanes = grant.max_lanes.min(LANES);
+            let lanes = grant.max_lanes.min(lane_count());
             let open = move || {
                 if end.wait_for_large_copy() {
                     // Without lanes, the main connection carries everything.
@@ -220,6 +222,12 @@ impl RelayedProgram {
             recording,
         })
     }
+}
+
+/// Returns the number of lanes that this machine can use: the thread of each has a partner on the other machine.
+fn lane_count() -> u32 {
+    let cores = thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+    (cores / 2).clamp(MIN_LANES, MAX_LANES)
 }
 
 /// Opens lanes, and keeps them until the program ends.

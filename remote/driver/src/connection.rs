@@ -357,6 +357,15 @@ impl Connection {
         }
     }
 
+    /// Returns a staging range of a copy to the host for at most `bytes` bytes, if there is room for it.
+    ///
+    /// # Errors
+    /// If an earlier error stays.
+    pub fn try_allocate_staging_to_host(&self, bytes: u64) -> CallResult<Option<StagingRange>> {
+        self.check_health()?;
+        Ok(self.staging.try_allocate_to_host(self.staging.part_bytes(bytes)))
+    }
+
     /// Gives back a range to the device that no copy uses.
     pub fn skip_staging(&self, range: StagingRange) {
         let mut encoder = Encoder::default();

@@ -1,22 +1,28 @@
 //! Copies between memory of the program and device memory: through the staging area, or straight from memory that both
 //! processes map.
 
+use crate::connection::{self, Connection};
 use crate::errors::DEVICE_UNAVAILABLE;
 use crate::forms::stream_number;
 use crate::forwarded;
 use crate::pointers::{bytes, get_at, put_bytes, put_if_wanted};
-use crate::request::{CallMode, Request};
+use crate::request::{CallMode, PendingAnswer, Request};
 use crate::staging::StagingUse;
-use crate::{CallResult, connection, host_memory, memory, stream_state, thread_state};
+use crate::{CallResult, host_memory, memory, stream_state, thread_state};
 use cuda_driver::{CuDevicePtr, CuStream, INVALID_VALUE, STREAM_PER_THREAD};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{CallId, HandleNumber};
+use remote_ring::StagingRange;
+use std::collections::VecDeque;
 use std::ffi::c_void;
 
 /// Maximum size of a copy whose bytes travel in the message, bytes. Larger ones use the staging area.
 const MAX_INLINE_BYTES: usize = 16 << 10;
 /// Maximum size of a part of a copy to the host, bytes.
-const MAX_PART_BYTES: usize = 4 << 20;
+const MAX_PART_BYTES: usize = 2 << 20;
+/// Maximum number of parts of a copy to the host on their way at once: the device writes one, the connection carries
+/// another, and the program reads a third.
+const MAX_PARTS_IN_FLIGHT: usize = 6;
 
 /// Stream of a copy, as the program passed it, and whether the call returns before the copy is done.
 #[derive(Clone, Copy)]
@@ -171,53 +177,108 @@ pub fn to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: CopyStr
             false => request.ask().map(drop),
         };
     }
-    let mut done = 0;
-    loop {
-        let part = (count - done).min(MAX_PART_BYTES);
-        let at = from.checked_add(done as u64).ok_or(INVALID_VALUE)?;
-        done += part_to_host(to.wrapping_byte_add(done), at, part, number)?;
-        if done >= count {
-            return Ok(());
-        }
+    if count <= MAX_INLINE_BYTES {
+        return bytes_to_host(to, from, count, number);
     }
+    parts_to_host(to, from, count, number)
 }
 
-/// Copies at most `count` bytes to memory that the worker does not map. Returns how many.
-fn part_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: HandleNumber) -> CallResult<usize> {
+/// Copies a few bytes, which come in the answer.
+fn bytes_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: HandleNumber) -> CallResult {
     let mut request = Request::new(CallId::copy_to_host, false)?;
-    let connection = request.connection();
-    let range = match count > MAX_INLINE_BYTES {
-        true => Some(connection.allocate_staging(StagingUse::ToHost, count as u64)?),
-        false => None,
-    };
-    let target = range.map_or(HostPart::Inline(&[]), |range| HostPart::Staging {
-        ticket: range.ticket,
-        offset: range.offset,
-    });
-    let count = range.map_or(count, |range| range.bytes as usize);
     CopyToHost {
         from,
         bytes: count as u64,
         stream,
-        target,
+        target: HostPart::Inline(&[]),
     }
     .write(&mut request.encoder);
-    let answer = request.ask();
-    let copied = answer.and_then(|answer| match range {
-        Some(range) => connection.read_staging(range, to),
-        None => {
-            let mut decoder = answer.decoder();
-            let bytes = decoder.read_bytes().map_err(|_| DEVICE_UNAVAILABLE)?;
-            match bytes.len() == count {
-                true => put_bytes(to, bytes),
-                false => Err(DEVICE_UNAVAILABLE),
-            }
-        }
-    });
-    if let Some(range) = range {
-        connection.release_staging(range);
+    let answer = request.ask()?;
+    let mut decoder = answer.decoder();
+    let bytes = decoder.read_bytes().map_err(|_| DEVICE_UNAVAILABLE)?;
+    match bytes.len() == count {
+        true => put_bytes(to, bytes),
+        false => Err(DEVICE_UNAVAILABLE),
     }
-    copied.map(|()| count)
+}
+
+/// A part of a copy to the host on its way.
+struct PartInFlight {
+    range: StagingRange,
+    answer: PendingAnswer,
+    to: *mut c_void,
+}
+
+impl PartInFlight {
+    /// Waits for the part and copies it to the program's memory, unless `is_wanted` is `false`.
+    fn finish(self, connection: &Connection, is_wanted: bool) -> CallResult {
+        let copied = match self.answer.wait() {
+            Ok(_) if is_wanted => connection.read_staging(self.range, self.to),
+            answer => answer.map(drop),
+        };
+        connection.release_staging(self.range);
+        copied
+    }
+}
+
+/// Copies through the staging area. Several parts are on their way at once.
+fn parts_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: HandleNumber) -> CallResult {
+    let connection = connection::current()?;
+    let mut parts = VecDeque::new();
+    let mut result = Ok(());
+    let mut begun = 0;
+    while result.is_ok() && (begun < count || !parts.is_empty()) {
+        let range = match begun < count && parts.len() < MAX_PARTS_IN_FLIGHT {
+            true => range_to_host(connection, count - begun, parts.is_empty()),
+            false => Ok(None),
+        };
+        result = range.and_then(|range| match (range, parts.pop_front_if(|_| range.is_none())) {
+            (Some(range), _) => {
+                let part = begin_part(range, to.wrapping_byte_add(begun), from, begun, stream);
+                parts.push_back(part.inspect_err(|_| connection.release_staging(range))?);
+                begun = begun.saturating_add(range.bytes as usize);
+                Ok(())
+            }
+            (None, Some(part)) => part.finish(connection, true),
+            (None, None) => Ok(()),
+        });
+    }
+    // After an error, the ranges are free when their parts have ended.
+    for part in parts {
+        let _ = part.finish(connection, false);
+    }
+    result
+}
+
+/// Returns a range for the next part. The first one waits for room; a further one would wait for ranges of this copy.
+fn range_to_host(connection: &Connection, rest: usize, is_first: bool) -> CallResult<Option<StagingRange>> {
+    let bytes = rest.min(MAX_PART_BYTES) as u64;
+    match is_first {
+        true => connection.allocate_staging(StagingUse::ToHost, bytes).map(Some),
+        false => connection.try_allocate_staging_to_host(bytes),
+    }
+}
+
+fn begin_part(
+    range: StagingRange,
+    to: *mut c_void,
+    from: CuDevicePtr,
+    done: usize,
+    stream: HandleNumber,
+) -> CallResult<PartInFlight> {
+    let mut request = Request::new(CallId::copy_to_host, false)?;
+    CopyToHost {
+        from: from.checked_add(done as u64).ok_or(INVALID_VALUE)?,
+        bytes: range.bytes,
+        stream,
+        target: HostPart::Staging {
+            ticket: range.ticket,
+            offset: range.offset,
+        },
+    }
+    .write(&mut request.encoder);
+    let answer = request.begin()?;
+    Ok(PartInFlight { range, answer, to })
 }
 
 /// Returns how a copy on the device is called: its ranges can be wrong, unless they are known.

@@ -90,6 +90,14 @@ impl Request {
     /// # Errors
     /// The result of the call, if it is not success.
     pub fn ask(self) -> CallResult<Answer> {
+        self.begin()?.wait()
+    }
+
+    /// Sends the request, whose answer the caller waits for later: the worker's work goes on meanwhile.
+    ///
+    /// # Errors
+    /// If the worker is gone.
+    pub fn begin(self) -> CallResult<PendingAnswer> {
         let flags = match self.call.policy() {
             Policy::Blocking => RequestFlags::ANSWERED.with(RequestFlags::BLOCKING),
             _ => RequestFlags::ANSWERED,
@@ -97,11 +105,11 @@ impl Request {
         let sequence = self.connection.send(self.call, flags, self.encoder.as_bytes());
         let (connection, call) = (self.connection, self.call);
         self.keep_buffer();
-        let answer = connection.wait(sequence?)?;
-        if reports_deferred_errors(call) {
-            connection.take_deferred()?;
-        }
-        Ok(answer)
+        Ok(PendingAnswer {
+            connection,
+            call,
+            sequence: sequence?,
+        })
     }
 
     fn send(self) -> CallResult {
@@ -122,6 +130,28 @@ impl Request {
     #[must_use]
     pub const fn connection(&self) -> &'static Connection {
         self.connection
+    }
+}
+
+/// An answer that is still to come. Each has to be waited for.
+#[must_use]
+pub struct PendingAnswer {
+    connection: &'static Connection,
+    call: CallId,
+    sequence: u64,
+}
+
+impl PendingAnswer {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// The result of the call, if it is not success.
+    pub fn wait(self) -> CallResult<Answer> {
+        let answer = self.connection.wait(self.sequence)?;
+        if reports_deferred_errors(self.call) {
+            self.connection.take_deferred()?;
+        }
+        Ok(answer)
     }
 }
 

@@ -75,10 +75,22 @@ impl StagingAreas {
         let mut to_host = lock(&self.to_host);
         loop {
             if let Some(range) = to_host.allocate(bytes) {
-                let offset = self.half + range.offset;
-                return StagingRange { offset, ..range };
+                return self.in_host_half(range);
             }
             to_host = self.host_release.wait(to_host).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Allocates a range to the host if there is room for it.
+    pub fn try_allocate_to_host(&self, bytes: u64) -> Option<StagingRange> {
+        let range = lock(&self.to_host).allocate(bytes);
+        range.map(|range| self.in_host_half(range))
+    }
+
+    const fn in_host_half(&self, range: StagingRange) -> StagingRange {
+        StagingRange {
+            offset: self.half + range.offset,
+            ..range
         }
     }
 

@@ -1,6 +1,6 @@
 //! Runs a program whose device is in a worker process behind a relay, both ends in this process:
-//! `run_relayed LIBRARY PROGRAM ARGUMENTS…`. It is its own worker process. `LANES` is the number of lanes, 2 if it is
-//! not set.
+//! `run_relayed LIBRARY PROGRAM ARGUMENTS…`. It is its own worker process. The relay's connections are TCP connections of
+//! this machine without encryption, to compare with those of an agent. `LANES` is the number of lanes, 2 if it is not set.
 #![allow(clippy::print_stderr, reason = "a program for the people who change the relay")]
 
 use remote_relay::{ContentStore, FrameSender, ProgramEnd, RelayError, WorkerEnd, WorkerLimits};
@@ -9,7 +9,7 @@ use remote_worker::{
     WorkerProcess, program_environment, serve_standard_input,
 };
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 static SENT: AtomicU64 = AtomicU64::new(0);
 
 /// Frames on a socket: a length and the bytes.
-struct SocketFrames(Mutex<UnixStream>);
+struct SocketFrames(Mutex<TcpStream>);
 
 impl FrameSender for SocketFrames {
     fn send(&self, frame: &[u8]) -> Result<(), RelayError> {
@@ -67,7 +67,7 @@ impl FrameSender for SocketFrames {
 
 /// Gives each frame of a socket to `take`, until one of both ends.
 fn read_frames(
-    mut socket: UnixStream,
+    mut socket: TcpStream,
     mut take: impl FnMut(&[u8]) -> Result<(), RelayError> + Send + 'static,
     end: impl FnOnce(String) + Send + 'static,
 ) {
@@ -86,6 +86,17 @@ fn read_frames(
             }
         }
     });
+}
+
+/// Creates both ends of a TCP connection.
+fn connection() -> std::io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let here = TcpStream::connect(listener.local_addr()?)?;
+    let (there, _) = listener.accept()?;
+    for socket in [&here, &there] {
+        socket.set_nodelay(true)?;
+    }
+    Ok((here, there))
 }
 
 struct Relayed {
@@ -122,8 +133,8 @@ impl Server {
         let mut command = Command::new(&self.own);
         command.env(RELAY_VARIABLE, "yes");
         let worker = WorkerProcess::start(command, worker_socket.into(), self.folder.join("report"))?;
-        let (here, there) = UnixStream::pair()?;
-        let frames = |socket: &UnixStream| -> std::io::Result<Arc<dyn FrameSender>> {
+        let (here, there) = connection()?;
+        let frames = |socket: &TcpStream| -> std::io::Result<Arc<dyn FrameSender>> {
             Ok(Arc::new(SocketFrames(Mutex::new(socket.try_clone()?))))
         };
         let contents = self.store.open([0; 32]);
@@ -153,7 +164,7 @@ impl Server {
         for lane in 1..=lanes.unwrap_or(2) {
             // The worker's end knows the memory after the first frame.
             std::thread::sleep(std::time::Duration::from_millis(20));
-            let (here, there) = UnixStream::pair()?;
+            let (here, there) = connection()?;
             program.add_lane(frames(&here)?)?;
             worker_end.add_lane(frames(&there)?)?;
             let (end, over) = (Arc::clone(&worker_end), Arc::clone(&worker_end));

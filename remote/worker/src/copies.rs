@@ -5,7 +5,7 @@ use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
-use cuda_driver::{CuStream, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
+use cuda_driver::{CuStream, CudaError, Driver, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
 use std::time::Duration;
@@ -137,6 +137,23 @@ fn play_to_device(scope: &Scope<'_>, copy: &CopyToDevice<'_>) -> CallResult {
     }
 }
 
+/// Waits for the work that a stream has now: not for what other threads add meanwhile, such as further parts of a copy.
+fn wait_for_work_so_far(driver: &Driver, stream: CuStream) -> Result<(), CudaError> {
+    let mut event = std::ptr::null_mut();
+    // SAFETY: the pointer is valid for the result, and both handles are the driver's.
+    unsafe {
+        if driver.cuEventCreate(&raw mut event, EVENT_NO_TIMING).is_err() {
+            return driver.cuStreamSynchronize(stream);
+        }
+        let done = match driver.cuEventRecord(event, stream) {
+            Ok(()) => driver.cuEventSynchronize(event),
+            Err(_) => driver.cuStreamSynchronize(stream),
+        };
+        let destroyed = driver.cuEventDestroy_v2(event);
+        done.and(destroyed)
+    }
+}
+
 /// Copies from the device to the program: returns when the bytes are in the staging area or the answer.
 ///
 /// # Errors
@@ -182,12 +199,10 @@ pub fn to_host(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encode
             scope.session.staging.is_registered(&scope.session.driver);
             scope.session.counters.add_out(copy.bytes);
             // SAFETY: the range is in the staging area, which stays mapped.
-            unsafe {
-                let begun = driver.cuMemcpyDtoHAsync_v2(to, copy.from, bytes, stream);
-                let done = driver.cuStreamSynchronize(stream);
-                begun?;
-                done?;
-            }
+            let begun = unsafe { driver.cuMemcpyDtoHAsync_v2(to, copy.from, bytes, stream) };
+            let done = wait_for_work_so_far(driver, stream);
+            begun?;
+            done?;
         }
     }
     Ok(())

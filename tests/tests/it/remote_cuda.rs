@@ -92,6 +92,7 @@ pub const PROGRAMS: &[&[&str]] = &[
     &["steps"],
     &["threads"],
     &["threads", "--via", "per-thread"],
+    &["transfers"],
     &["memory"],
     &["mapped"],
     &["shared"],

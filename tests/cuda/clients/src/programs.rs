@@ -21,6 +21,7 @@ mod states;
 mod steps;
 mod streams;
 mod threads;
+mod transfers;
 
 use crate::gpu::{ClientResult, Gpu};
 use crate::options::Options;
@@ -29,7 +30,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 34] = [
+const PROGRAMS: [(&str, Program); 35] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -48,6 +49,7 @@ const PROGRAMS: [(&str, Program); 34] = [
     ("queries", queries::queries),
     ("owners", owners::owners),
     ("threads", threads::threads),
+    ("transfers", transfers::transfers),
     ("memory", memory::memory),
     ("corners", edge_cases::corners),
     ("mapped", mapped::mapped),
