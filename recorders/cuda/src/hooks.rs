@@ -266,6 +266,8 @@ hooks! {
     cuLaunchCooperativeKernel, Launch, Legacy (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launch_arguments::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launch_arguments::COOPERATIVE), stream, parameters, std::ptr::null_mut());
     cuLaunchCooperativeKernel_ptsz, Launch, PerThread (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launch_arguments::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launch_arguments::COOPERATIVE), stream, parameters, std::ptr::null_mut());
     cuLaunchHostFunc, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void) => |r, f, call| streams::host_function(r, f, call, stream, function, data);
+    cuLaunchHostFunc_v2, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void, mode: u32) => |r, f, call| { let _ = mode; streams::host_function(r, f, call, stream, function, data) };
+    cuLaunchHostFunc_v2_ptsz, Work, PerThread (stream: CuStream, function: *mut c_void, data: *mut c_void, mode: u32) => |r, f, call| { let _ = mode; streams::host_function(r, f, call, stream, function, data) };
     cuLaunchHostFunc_ptsz, Work, PerThread (stream: CuStream, function: *mut c_void, data: *mut c_void) => |r, f, call| streams::host_function(r, f, call, stream, function, data);
     cuStreamAddCallback, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32) => |r, f, call| { let _ = flags; streams::host_function(r, f, call, stream, function, data) };
     cuStreamAddCallback_ptsz, Work, PerThread (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32) => |r, f, call| { let _ = flags; streams::host_function(r, f, call, stream, function, data) };
@@ -314,7 +316,8 @@ hooks! {
     cuEventRecordWithFlags_ptsz, Work, PerThread (event: CuEvent, stream: CuStream, flags: u32) => |r, f, call| streams::event_record_with(r, f, call, event, stream, flags);
     cuEventSynchronize, Work, Legacy (event: CuEvent) => |r, f, call| streams::event_wait(r, f, call, event);
     cuEventQuery, Work, Legacy (event: CuEvent) => |r, f, call| streams::event_query(r, f, call, event);
-    cuCtxSynchronize, Work, Legacy () => |r, f, call| streams::context_wait(r, f, call);
+    cuCtxSynchronize, Work, Legacy () => |r, f, call| streams::context_wait(r, f, call, std::ptr::null_mut());
+    cuCtxSynchronize_v2, Work, Legacy (context: CuContext) => |r, f, call| streams::context_wait(r, f, call, context);
     cuGraphInstantiate_v2, Known, Legacy (exec: *mut CuGraphExec, graph: CuGraph, node: *mut CuGraphNode, log: *mut c_char, bytes: usize) => |r, _f, call| { let _ = (node, log, bytes); graphs::instantiate(r, call, "cuGraphInstantiate", exec, graph) };
     cuGraphInstantiate, Known, Legacy (exec: *mut CuGraphExec, graph: CuGraph, node: *mut CuGraphNode, log: *mut c_char, bytes: usize) => |r, _f, call| { let _ = (node, log, bytes); graphs::instantiate(r, call, "cuGraphInstantiate", exec, graph) };
     cuGraphInstantiateWithFlags, Known, Legacy (exec: *mut CuGraphExec, graph: CuGraph, flags: u64) => |r, _f, call| { let _ = flags; graphs::instantiate(r, call, "cuGraphInstantiateWithFlags", exec, graph) };

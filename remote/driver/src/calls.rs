@@ -129,6 +129,8 @@ own_functions! {
     cuCtxPushCurrent_v2 [] (context: CuContext) => |_t| contexts::push(context);
     cuCtxPopCurrent_v2 [] (context: *mut CuContext) => |_t| contexts::pop(context);
     cuCtxGetDevice [] (device: *mut CuDevice) => |_t| contexts::get_device(device);
+    cuCtxGetDevice_v2 [] (device: *mut CuDevice, context: CuContext) => |_t| contexts::get_device_of(device, context);
+    cuCtxSynchronize_v2 [] (context: CuContext) => |_t| contexts::synchronize(context);
     cuModuleLoad [] (module: *mut CuModule, path: *const c_char) => |_t| code::load_module_file(module, path);
     cuModuleLoadData [] (module: *mut CuModule, image: *const c_void) => |_t| code::load_module(module, image, &JitOptions::NONE);
     cuModuleLoadDataEx [] (module: *mut CuModule, image: *const c_void, count: u32, options: *mut i32, values: *mut *mut c_void) => |_t| code::load_module(module, image, &JitOptions::new(count, options, values));
@@ -217,6 +219,7 @@ own_functions! {
     cuStreamBeginCapture_v2 [cuStreamBeginCapture_v2_ptsz] (stream: CuStream, mode: u32) => |t| streams::begin_capture(t, stream, mode);
     cuStreamBeginCapture [cuStreamBeginCapture_ptsz] (stream: CuStream) => |t| streams::begin_capture(t, stream, 0);
     cuStreamEndCapture [cuStreamEndCapture_ptsz] (stream: CuStream, graph: *mut CuGraph) => |t| streams::end_capture(t, stream, graph);
+    cuLaunchHostFunc_v2 [cuLaunchHostFunc_v2_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void, mode: u32) => |t| { let _ = mode; host_functions::launch_function(t, stream, function, data) };
     cuLaunchHostFunc [cuLaunchHostFunc_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void) => |t| host_functions::launch_function(t, stream, function, data);
     cuStreamAddCallback [cuStreamAddCallback_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32) => |t| host_functions::add_callback(t, stream, function, data, flags);
     cuStreamBeginCaptureToGraph [cuStreamBeginCaptureToGraph_ptsz] (stream: CuStream, graph: CuGraph, after: *const CuGraphNode, data: *const c_void, count: usize, mode: u32) => |t| graphs::begin_capture(t, stream, graph, after, data, count, mode);

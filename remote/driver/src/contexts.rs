@@ -136,6 +136,29 @@ pub fn pop(to: *mut CuContext) -> CallResult {
     Ok(())
 }
 
+/// `cuCtxGetDevice` of CUDA 13: the device of a context, or of the current one.
+pub fn get_device_of(to: *mut CuDevice, context: CuContext) -> CallResult {
+    connection::current()?;
+    let number = number_or_current(context)?;
+    let device = lock(&CONTEXTS).get(&number).copied().ok_or(INVALID_CONTEXT)?;
+    put(to, device)
+}
+
+/// `cuCtxSynchronize` of CUDA 13: waits for the work of a context, or of the current one.
+pub fn synchronize(context: CuContext) -> CallResult {
+    thread_state::push_context(number_or_current(context)?);
+    let waited = forwarded::cuCtxSynchronize(false);
+    thread_state::pop_context();
+    waited
+}
+
+fn number_or_current(context: CuContext) -> CallResult<HandleNumber> {
+    match context_number(context)? {
+        HandleNumber::NULL => Ok(thread_state::current_context()),
+        number => Ok(number),
+    }
+}
+
 /// `cuCtxGetDevice`.
 pub fn get_device(to: *mut CuDevice) -> CallResult {
     connection::current()?;

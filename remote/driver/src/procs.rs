@@ -2,7 +2,7 @@
 
 use crate::CallResult;
 use crate::pointers::{put, put_if_wanted, text};
-use cuda_driver::{NOT_FOUND, Uuid};
+use cuda_driver::{NOT_FOUND, Uuid, symbol_in_version};
 use std::ffi::{c_char, c_void};
 use std::sync::Once;
 
@@ -10,21 +10,6 @@ use std::sync::Once;
 const PER_THREAD: u64 = 2;
 /// Status: the driver has no function of this name.
 const SYMBOL_NOT_FOUND: i32 = 1;
-/// Functions whose newer versions have other arguments: the name, and since which version of the interface another
-/// function is meant.
-const RENAMED: [(&str, i32, &str); 1] = [("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags")];
-
-/// Functions whose second versions have other arguments: the name, and since which version of the interface the second
-/// one is meant.
-const SECOND_VERSIONS: [(&str, i32); 6] = [
-    ("cuGraphAddKernelNode", 12_000),
-    ("cuGraphKernelNodeGetParams", 12_000),
-    ("cuGraphKernelNodeSetParams", 12_000),
-    ("cuGraphExecKernelNodeSetParams", 12_000),
-    ("cuGraphExecUpdate", 12_000),
-    ("cuGraphGetEdges", 12_030),
-];
-
 /// A function that finds an exported function by its name.
 pub type FindExported = fn(&str) -> Option<Exported>;
 
@@ -40,24 +25,13 @@ pub struct Exported {
 static RUNTIME_HINT: Once = Once::new();
 
 fn find(exported: FindExported, name: &str, version: i32, flags: u64) -> Option<*const c_void> {
-    // Programs look up the first version's name; the driver chooses among all versions up to the requested one.
-    if name.ends_with("_v2") {
-        return None;
-    }
-    let renamed = RENAMED
-        .iter()
-        .find(|(from, since, _)| *from == name && version >= *since);
-    let name = renamed.map_or(name, |(_, _, to)| to);
-    let is_first = SECOND_VERSIONS
-        .iter()
-        .any(|(second, since)| *second == name && version < *since);
-    let ends: &[&str] = if is_first { &[""] } else { &["_v4", "_v3", "_v2", ""] };
-    let newest = ends.iter().find_map(|end| exported(&format!("{name}{end}")))?;
+    // A program calls what it gets with the arguments of its version: another form would be wrong.
+    let found = exported(&symbol_in_version(name, version)?)?;
     Some(
-        newest
+        found
             .per_thread
             .filter(|_| flags & PER_THREAD != 0)
-            .unwrap_or(newest.legacy),
+            .unwrap_or(found.legacy),
     )
 }
 

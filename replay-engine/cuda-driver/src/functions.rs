@@ -31,10 +31,12 @@ macro_rules! functions {
             cuCtxGetCurrent [] (context: *mut CuContext);
             cuCtxSetCurrent [] (context: CuContext);
             cuCtxGetDevice [] (device: *mut CuDevice);
+            cuCtxGetDevice_v2 [] (device: *mut CuDevice, context: CuContext);
             cuCtxPushCurrent_v2 [] (context: CuContext);
             cuCtxPopCurrent_v2 [] (context: *mut CuContext);
             cuCtxDestroy_v2 [] (context: CuContext);
             cuCtxSynchronize [] ();
+            cuCtxSynchronize_v2 [] (context: CuContext);
             cuCtxSetLimit [] (limit: u32, value: usize);
             cuCtxGetLimit [] (value: *mut usize, limit: u32);
             cuModuleLoad [] (module: *mut CuModule, path: *const c_char);
@@ -135,6 +137,7 @@ macro_rules! functions {
             cuLaunchKernelEx [cuLaunchKernelEx_ptsz] (config: *const LaunchConfig, function: CuFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void);
             cuLaunchCooperativeKernel [cuLaunchCooperativeKernel_ptsz] (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void);
             cuLaunchHostFunc [cuLaunchHostFunc_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void);
+            cuLaunchHostFunc_v2 [cuLaunchHostFunc_v2_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void, mode: u32);
             cuStreamCreate [] (stream: *mut CuStream, flags: u32);
             cuStreamCreateWithPriority [] (stream: *mut CuStream, flags: u32, priority: i32);
             cuStreamDestroy_v2 [] (stream: CuStream);

@@ -14,9 +14,11 @@ mod nvml;
 mod nvrtc;
 mod results;
 mod types;
+mod versions;
 
 pub use library::{CudaError, Driver, LIBRARY_VARIABLE, LoadError};
 pub use nvml::{Nvml, NvmlDevice, NvmlState};
 pub use nvrtc::{COMPILER_VARIABLE, CompileError, CompiledCode, Compiler};
 pub use results::{format_result, result_name};
 pub use types::*;
+pub use versions::{name_and_version, symbol_in_version};

@@ -5,7 +5,7 @@ use crate::contexts::current_context;
 use crate::driver::is_ok;
 use crate::recorder::Recorder;
 use crate::trace::{Form, lock};
-use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
+use cuda_driver::{CuContext, CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
 use cuda_session::{CallStart, EntryPayload};
 use libc::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,10 +181,14 @@ pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEve
     result.unwrap_or(answered)
 }
 
-/// Handles `cuCtxSynchronize`.
-pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResult {
+/// Handles `cuCtxSynchronize`: `context` is null for the current context.
+pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>, context: CuContext) -> CuResult {
     let begun = r.trace.session.start_call();
-    let host = lock(&r.streams.progress).host_positions(current_context());
+    let host = lock(&r.streams.progress).host_positions(if context.is_null() {
+        current_context()
+    } else {
+        context as usize
+    });
     let result = call();
     r.streams.all_done(&r.trace, Some(result));
     if is_ok(result) {

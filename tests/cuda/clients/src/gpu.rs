@@ -11,17 +11,6 @@ pub type ClientResult<T = ()> = Result<T, String>;
 const VERSION: c_int = 13_000;
 /// Flag: stream 0 is the calling thread's own.
 const PER_THREAD: u64 = 2;
-/// Functions whose names have a newer version with another signature. The driver returns that version, so that a lookup
-/// by the driver must skip these names.
-const OTHER_FORMS: [&str; 7] = [
-    "cuGraphInstantiate_v2",
-    "cuCtxCreate_v2",
-    "cuGraphGetEdges",
-    "cuGraphExecKernelNodeSetParams",
-    "cuStreamBeginCapture",
-    "cuGraphExecUpdate",
-    "cuMemcpyBatchAsync",
-];
 
 type GetProcAddress =
     unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64, *mut c_int) -> cuda_driver::CuResult;
@@ -113,17 +102,11 @@ fn driver(lookup: LookupMode) -> ClientResult<Driver> {
     // SAFETY: the driver's function of this name has this signature.
     let ask = unsafe { std::mem::transmute::<*mut c_void, GetProcAddress>(ask) };
     let find = |name: &'static str| {
-        if OTHER_FORMS.contains(&name) {
-            return None;
-        }
-        let first = ["_v2", "_v3", "_v4"]
-            .iter()
-            .find_map(|end| name.strip_suffix(end))
-            .unwrap_or(name);
+        let (first, version) = cuda_driver::name_and_version(name, VERSION);
         let flags = if lookup == LookupMode::PerThread { PER_THREAD } else { 0 };
         let (mut at, mut status) = (std::ptr::null_mut(), 0);
         // SAFETY: the argument is a string, and the pointers are valid for the answers.
-        let result = unsafe { ask(c(first).as_ptr(), &raw mut at, VERSION, flags, &raw mut status) };
+        let result = unsafe { ask(c(first).as_ptr(), &raw mut at, version, flags, &raw mut status) };
         (result == 0 && !at.is_null()).then_some(at)
     };
     // SAFETY: the driver returns its functions by their names.
@@ -299,6 +282,12 @@ impl Gpu {
         }
         .map_err(text)?;
         Ok(values)
+    }
+
+    /// Copies words from the device into memory that exists, and waits.
+    pub fn download_into(&self, to: &mut [u32], from: u64) -> ClientResult {
+        // SAFETY: the size is that of the buffer.
+        unsafe { self.d.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, size_of_val(to)) }.map_err(text)
     }
 
     /// Fills words of memory, in a stream.

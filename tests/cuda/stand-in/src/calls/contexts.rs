@@ -130,6 +130,15 @@ pub fn cuCtxGetDevice(_: &Call, to: *mut CuDevice) -> Answer {
     give(to, 0)
 }
 
+/// Returns the device of a context, or of the current one.
+pub fn cuCtxGetDevice_v2(call: &Call, to: *mut CuDevice, context: CuContext) -> Answer {
+    if !context.is_null() {
+        find(context)?;
+        return give(to, 0);
+    }
+    cuCtxGetDevice(call, to)
+}
+
 pub fn cuCtxPushCurrent_v2(_: &Call, context: CuContext) -> Answer {
     let context = find(context)?;
     change_stack(|stack| stack.push(context))
@@ -143,6 +152,16 @@ pub fn cuCtxPopCurrent_v2(_: &Call, to: *mut CuContext) -> Answer {
 
 pub fn cuCtxSynchronize(call: &Call) -> Answer {
     let context = call.context()?;
+    refuse_any_capture(&context)?;
+    context.synchronize()
+}
+
+/// Waits for a context, or for the current one.
+pub fn cuCtxSynchronize_v2(call: &Call, context: CuContext) -> Answer {
+    if context.is_null() {
+        return cuCtxSynchronize(call);
+    }
+    let context = find(context)?;
     refuse_any_capture(&context)?;
     context.synchronize()
 }

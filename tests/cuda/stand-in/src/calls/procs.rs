@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::codes::{INVALID_VALUE, NOT_FOUND};
 use crate::pointers::{give, give_if_wanted, text};
 use crate::{Answer, lock};
-use cuda_driver::{CuResult, Uuid};
+use cuda_driver::{CuResult, Uuid, symbol_in_version};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Mutex;
 
@@ -14,22 +14,8 @@ const PER_THREAD: u64 = 2;
 /// Status: the driver has no function of this name.
 const SYMBOL_NOT_FOUND: i32 = 1;
 
-/// Names that refer to another function since a version: the name, the version, and the other function.
-const RENAMED: [(&str, i32, &str); 1] = [("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags")];
-
 fn find(name: &str, version: i32, flags: u64) -> Option<*mut c_void> {
-    // Programs look up the first version's name; the driver chooses among all versions up to the requested one.
-    if name.ends_with("_v2") {
-        return None;
-    }
-    let renamed = RENAMED
-        .iter()
-        .find(|(from, since, _)| *from == name && version >= *since);
-    let name = renamed.map_or(name, |(_, _, to)| to);
-    let newest = ["_v4", "_v3", "_v2", ""]
-        .iter()
-        .find_map(|end| exported(&format!("{name}{end}")));
-    let (legacy, per_thread) = newest?;
+    let (legacy, per_thread) = exported(&symbol_in_version(name, version)?)?;
     Some(per_thread.filter(|_| flags & PER_THREAD != 0).unwrap_or(legacy))
 }
 
@@ -88,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_version_of_a_function_is_found() {
+    fn form_of_the_requested_version_is_found() {
         let address_of = |name: &str| exported(name).map(|(at, _)| at);
         assert_eq!(find("cuMemAlloc", 13_000, 0), address_of("cuMemAlloc_v2"));
         assert_eq!(find("cuGetProcAddress", 13_000, 0), address_of("cuGetProcAddress_v2"));
@@ -106,6 +92,8 @@ mod tests {
             find("cuGraphInstantiate", 12_000, 0),
             address_of("cuGraphInstantiateWithFlags")
         );
+        assert_eq!(find("cuCtxSynchronize", 12_000, 0), address_of("cuCtxSynchronize"));
+        assert_eq!(find("cuCtxSynchronize", 13_000, 0), address_of("cuCtxSynchronize_v2"));
         assert_eq!(find("cuMemAlloc_v2", 13_000, 0), None);
         assert_eq!(find("cuNothing", 13_000, 0), None);
     }

@@ -77,6 +77,17 @@ pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, da
     Ok(())
 }
 
+/// Calls a function in a stream. The mode says how the stream waits for it, and changes nothing else.
+pub fn cuLaunchHostFunc_v2(
+    call: &Call,
+    stream: CuStream,
+    function: *mut c_void,
+    data: *mut c_void,
+    _mode: u32,
+) -> Answer {
+    cuLaunchHostFunc(call, stream, function, data)
+}
+
 /// Calls a function with the stream and its result. The call cannot be part of a graph.
 pub fn cuStreamAddCallback(
     call: &Call,
