@@ -3,10 +3,12 @@
 # Three ways: cuda:0 (a worker process), unix (an agent by its socket, with shared memory), tcp (an agent by its encrypted
 # connection). Results equal those of the native run. Figures are printed and not judged.
 # One line a check, "figure" lines for measurements; the last line is "N passed, N failed".
-# BIN=FOLDER: where kinescope, kinescope-agent, cuda-client and the libraries are. WORK=FOLDER: where results go.
+# BIN=FOLDER: where kinescope, kinescope-agent, cuda-client and the libraries are, and run_relayed for
+# the costs of a connection without encryption. WORK=FOLDER: where results go.
 # SHARED=FOLDER: the CUDA programs with a shared runtime (default: built here by NVCC; FLAGS adds folders). CUDA_LIBS: folders
 # with the libraries of CUDA that programs find at run time, besides those of nvcc's toolkit. PROGRAMS=FOLDER: the programs with a static
-# runtime. WAYS: which of cuda unix tcp. CLIENTS: which programs of cuda-client. MAX_COPY_MIB: largest copy of the figures
+# runtime. WAYS: which of cuda unix tcp. CHECKS: which of constants
+# programs clients errors static recordings python costs times. CLIENTS: which programs of cuda-client. MAX_COPY_MIB: largest copy of the figures
 # (128; 1024 for 1 GiB). VECTOR_ADD, GEMM: their sizes in the figures. LIMIT: seconds of one command.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -26,6 +28,7 @@ now() { date +%s%N; }
 seconds() { awk "BEGIN { printf \"%.3f\", ($2 - $1) / 1e9 }"; }
 # last_line FILE: the last line, without those in which Kinescope reports what it did.
 last_line() { grep . "$1" | grep -v '^kinescope: .*kine: ' | tail -n 1 | cut -c1-200; }
+wants() { case " ${CHECKS:-$1} " in *" $1 "*) return 0 ;; esac; return 1; }
 wants_way() { case " $ways " in *" $1 "*) return 0 ;; esac; return 1; }
 for file in kinescope kinescope-agent cuda-client libkinescope_cuda.so libkinescope_remote_cuda.so libkinescope_remote_cudart_12.so \
     libkinescope_remote_cudart_13.so libkinescope_remote_cublas_12.so libkinescope_remote_cublas_13.so libkinescope_remote_curand.so; do
@@ -79,10 +82,14 @@ start_agent() {
 start_agent || { echo "the agent does not start: $(last_line "$WORK/agent.log")"; exit 2; }
 # target_of WAY: what --on names.
 target_of() { case $1 in cuda) echo cuda:0 ;; unix) echo "agent://$state/socket/cuda0" ;; tcp) echo "agent://127.0.0.1:$port/cuda0" ;; esac; }
-# on WAY COMMAND…: runs a program there; on native: by itself.
+# on WAY COMMAND…: runs a program there; on native: by itself; on plain: behind a relay over TCP without encryption.
 on() {
     local way=$1; shift
-    if [ "$way" = native ]; then timeout "$LIMIT" "$@"; else timeout "$LIMIT" kinescope run --on "$(target_of "$way")" -- "$@"; fi
+    case $way in
+        native) timeout "$LIMIT" "$@" ;;
+        plain) LANES=8 timeout "$LIMIT" run_relayed "$BIN/libkinescope_remote_cuda.so" "$@" ;;
+        *) timeout "$LIMIT" kinescope run --on "$(target_of "$way")" -- "$@" ;;
+    esac
 }
 # run_program WAY FILES COMMAND…: FILES.text, .err, .code and .out get what it prints, its exit code and its bytes.
 run_program() {
@@ -105,7 +112,7 @@ compare() {
 }
 
 # Constant data: the second start of a program sends digests. The first programs of this agent, so that it has nothing.
-if wants_way tcp; then
+if wants constants && wants_way tcp; then
     for start in first second; do
         timeout "$LIMIT" kinescope run --json --on "$(target_of tcp)" -- cuda-client constants >"$WORK/constants.text" 2>"$WORK/log"
         sed -n '/^{/,$p' "$WORK/constants.text" >"$WORK/constants-$start.json"
@@ -115,7 +122,7 @@ if wants_way tcp; then
 fi
 
 # Programs with the shared runtime. driver_api without the address of registered memory, which is not served.
-if [ -n "${SHARED:-}" ]; then
+if wants programs && [ -n "${SHARED:-}" ]; then
     for program in vector_add reduction linked globals streams graph cooperative gemm thrust_sort wrong_for_some stride fork_and_threads \
         faulty launch_cost runtime_calls hotspot pathfinder lud nw srad backprop driver_api; do
         arguments=()
@@ -131,29 +138,31 @@ if [ -n "${SHARED:-}" ]; then
     done
 fi
 # Programs on the driver alone. What does not run natively, for want of a library, is left out.
-for program in ${CLIENTS:-vector_add reduction globals stride wrong_for_some faulty cooperative linked streams early graph net besides nodes feedback queries owners threads memory corners mapped shared past collective assembled constants states steps blas blas_states blas_failure blas_missing random}; do
+wants clients && for program in ${CLIENTS:-vector_add reduction globals stride wrong_for_some faulty cooperative linked streams early graph net besides nodes feedback queries owners threads transfers memory corners mapped shared past collective assembled constants states steps blas blas_states blas_failure blas_missing random}; do
     run_program native "$WORK/native" cuda-client "$program"
     if [ "$(cat "$WORK/native.code")" = 0 ]; then compare "client $program" cuda-client "$program"; else echo "skipped: client $program does not run natively: $(last_line "$WORK/native.err")"; fi
 done
 
-# Errors: the text of the program and its exit code. Lines of Kinescope, which come too, are not compared.
+# Errors: the call and the error's name, and the exit code. Lines of Kinescope, which come too, are not compared, and neither
+# are descriptions of errors, which are its own.
+error_of() { sed -n 's/^\(faulty.*: \)[^:(]*(\(cuda[A-Za-z]*\))$/\1\2/p; t; /^faulty/p' "$WORK/$1.err"; }
 compare_error() {
     local name=$1 way; shift
     on native "$@" >/dev/null 2>"$WORK/native.err"; echo $? >"$WORK/native.code"
     for way in $ways; do
         on "$way" "$@" >/dev/null 2>"$WORK/remote.err"; echo $? >"$WORK/remote.code"
-        if [ "$(cat "$WORK/native.code")" != 0 ] && cmp -s "$WORK/native.code" "$WORK/remote.code" && [ "$(grep '^faulty' "$WORK/native.err")" = "$(grep '^faulty' "$WORK/remote.err")" ]; then
+        if [ "$(cat "$WORK/native.code")" != 0 ] && cmp -s "$WORK/native.code" "$WORK/remote.code" && [ "$(error_of native)" = "$(error_of remote)" ]; then
             ok "$name, $way: the same error: $(grep '^faulty' "$WORK/remote.err" | head -n 1)"
         else
             bad "$name, $way: exit $(cat "$WORK/remote.code"), not $(cat "$WORK/native.code"): '$(last_line "$WORK/remote.err")', not '$(last_line "$WORK/native.err")'"
         fi
     done
 }
-[ -n "${SHARED:-}" ] && compare_error "faulty --bad" "$SHARED/faulty" --bad
-compare_error "client faulty --bad" cuda-client faulty --bad
+wants errors && [ -n "${SHARED:-}" ] && compare_error "faulty --bad" "$SHARED/faulty" --bad
+wants errors && compare_error "client faulty --bad" cuda-client faulty --bad
 
 # A static runtime: one message, and the exit code as on a machine without a GPU.
-if [ -x "${PROGRAMS:-}/vector_add" ]; then
+if wants static && [ -x "${PROGRAMS:-}/vector_add" ]; then
     CUDA_VISIBLE_DEVICES='' timeout "$LIMIT" "$PROGRAMS/vector_add" >"$WORK/log" 2>&1
     code=$?
     echo "figure  static runtime, no device: exit $code, $(last_line "$WORK/log")"
@@ -182,14 +191,16 @@ recorded() {
         fi
     done
 }
-if [ -n "${SHARED:-}" ]; then
+if ! wants recordings; then
+    :
+elif [ -n "${SHARED:-}" ]; then
     for program in vector_add hotspot srad; do recorded $program "$SHARED/$program"; done
 else
     for program in vector_add streams graph; do recorded $program cuda-client $program; done
 fi
 
 # Python: the last lines of what fails are printed.
-for name in cuda-python numba cupy triton torch; do
+wants python && for name in cuda-python numba cupy triton torch; do
     timeout "$LIMIT" python3 tests/cuda/libraries/remote.py $name >"$WORK/native.text" 2>"$WORK/native.err"
     code=$?
     if [ $code != 0 ]; then echo "skipped: $name does not run natively: $(last_line "$WORK/native.err")"; continue; fi
@@ -206,12 +217,15 @@ for name in cuda-python numba cupy triton torch; do
 done
 
 # Costs of calls and copies.
+costs() {
 echo "figure  cores of this machine: $(nproc); the tcp way encrypts on them"
-for way in native $ways; do
+plain=
+[ -x "$BIN/run_relayed" ] && wants_way tcp && plain=plain
+for way in native $ways $plain; do
     on "$way" cuda-client costs "$MAX_COPY_MIB" >"$WORK/log" 2>"$WORK/costs.$way" || echo "figure  costs, $way: $(last_line "$WORK/costs.$way")"
 done
 # shellcheck disable=SC2086  # names of ways
-python3 -S - "$WORK" native $ways <<'PYTHON'
+python3 -S - "$WORK" native $ways $plain <<'PYTHON'
 import os, re, sys
 folder, *ways = sys.argv[1:]
 rows = {}
@@ -227,6 +241,8 @@ for (name, unit), values in rows.items():
     cells = "".join("%12s" % ("%.2f" % values[way] if way in values else "-") for way in ways)
     print("figure  " + "%-40s %-6s" % (name, unit) + cells + "".join("%14s" % ("%.2f" % ratio if ratio is not None else "-") for ratio in ratios))
 PYTHON
+}
+wants costs && costs
 
 # figure_of NAME COMMAND…: seconds from start to end, the shortest of three.
 figure_of() {
@@ -243,7 +259,9 @@ figure_of() {
     done
     echo "figure  $name, seconds from start to end:$line"
 }
-if [ -n "${SHARED:-}" ]; then
+if ! wants times; then
+    :
+elif [ -n "${SHARED:-}" ]; then
     figure_of vector_add "$SHARED/vector_add" "${VECTOR_ADD:-67108864}"
     figure_of gemm "$SHARED/gemm" "${GEMM:-1024}"
 else

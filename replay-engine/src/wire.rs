@@ -2,6 +2,7 @@
 //! `docs/agent-protocol.md`.
 
 mod channel;
+mod cipher;
 pub mod delta;
 mod frame;
 mod keys;
@@ -15,8 +16,9 @@ mod stream;
 pub mod wasm_message;
 
 pub use channel::{Channel, HANDSHAKE_LIMIT, HEARTBEAT, Receiver, SILENCE, Sender, WRITE_LIMIT, WireError};
+pub use cipher::Cipher;
 pub use frame::{BULK, Frame, FrameError, HEAD, Limits, MAX_CALLS_BYTES, PIECE, Pieces, Topic, first_piece};
-pub use keys::{KeyError, KeyPair, NOISE_PATTERN, NamedKey, NamedKeyError, PublicKey};
+pub use keys::{KeyError, KeyPair, NamedKey, NamedKeyError, PublicKey};
 pub use message::HOW_TO_PAIR;
 pub use preamble::{HIGHEST, LOWEST, MAGIC, PREAMBLE_BYTES, Preamble, PreambleError, PreambleWord, describe_mismatch};
 pub use pump::{CallsHandler, CallsRoute, ReaderMessage, WAITING_FRAMES, start_heartbeat, start_reader};

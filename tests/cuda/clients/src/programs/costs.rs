@@ -6,6 +6,8 @@ use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::check;
 use std::time::Instant;
 
+/// `CU_LIMIT_STACK_SIZE`: the driver answers without the device.
+const LIMIT_STACK_SIZE: u32 = 0;
 /// Number of calls of a round.
 const CALLS: u32 = 500;
 /// Number of rounds.
@@ -71,6 +73,12 @@ pub fn costs(w: &mut ProgramContext<'_>) -> ClientResult {
         unsafe { gpu.d.cuMemGetInfo_v2(&raw mut free, &raw mut total) }.map_err(|e| e.to_string())
     };
     measure("question about memory", query, || Ok(()))?;
+    let limit = || {
+        let mut value = 0;
+        // SAFETY: the pointer is valid for the answer.
+        unsafe { gpu.d.cuCtxGetLimit(&raw mut value, LIMIT_STACK_SIZE) }.map_err(|e| e.to_string())
+    };
+    measure("question about a limit", limit, || Ok(()))?;
     let max_bytes = (w.size(MAX_COPY_MIB) as usize) << 20;
     for bytes in COPIES.into_iter().filter(|&bytes| bytes <= max_bytes) {
         let to = gpu.alloc(bytes)?;
@@ -96,11 +104,9 @@ pub fn costs(w: &mut ProgramContext<'_>) -> ClientResult {
         rate("to the device, pageable", &mut || {
             gpu.upload(to, &pageable).and_then(|()| gpu.synchronize())
         })?;
-        let mut back = Vec::new();
-        rate("to the host, pageable", &mut || {
-            back = gpu.download::<u32>(to, bytes / 4)?;
-            Ok(())
-        })?;
+        // Memory that was written before: first accesses to new pages are not what is measured.
+        let mut back = vec![1u32; bytes / 4];
+        rate("to the host, pageable", &mut || gpu.download_into(&mut back, to))?;
         check("words", &back, &pageable)?;
         rate("to the device, pinned", &mut || {
             gpu.upload_async(to, pinned, stream).and_then(|()| gpu.finish(stream))
