@@ -11,6 +11,7 @@ pub mod message;
 pub mod pairing_code;
 mod preamble;
 mod pump;
+mod read_ahead;
 mod store;
 mod stream;
 pub mod wasm_message;

@@ -151,6 +151,7 @@ pub(super) fn add(add: Add<'_>) {
         };
         Snapshot {
             driver_version: 13_000,
+            is_relayed: true,
             devices: vec![device],
         }
         .write(e);

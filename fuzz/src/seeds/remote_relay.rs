@@ -44,14 +44,15 @@ pub(super) fn add(add: Add<'_>) {
         offset: 4096,
         content,
     };
+    let kept = Content::Kept {
+        digest: [8; 32],
+        bytes: &[3],
+    };
     let known = Content::Known {
         digest: [7; 32],
         bytes: 65_536,
     };
-    seed(
-        "data",
-        &[data(Content::Plain(&[1, 2])), data(Content::Kept(&[3])), data(known)],
-    );
+    seed("data", &[data(Content::Plain(&[1, 2])), data(kept), data(known)]);
     let exposed = Record::Exposed {
         offset: 8192,
         bytes: &[1; 64],

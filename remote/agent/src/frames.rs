@@ -38,10 +38,11 @@ impl LiveFrames {
 }
 
 impl FrameSender for LiveFrames {
-    fn send(&self, frame: &[u8]) -> Result<(), RelayError> {
-        self.bytes.sent.fetch_add(frame.len() as u64, Ordering::Relaxed);
+    fn send_parts(&self, parts: &[&[u8]]) -> Result<(), RelayError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        self.bytes.sent.fetch_add(bytes as u64, Ordering::Relaxed);
         self.sender
-            .send(frame)
+            .send_parts(parts)
             .map_err(|e| RelayError::Connection(e.to_string()))
     }
 

@@ -190,6 +190,7 @@ fn sessions_begin_with_what_the_other_end_wrote() {
     assert_eq!(BeginSession::read(&mut Decoder::new(&bytes)).unwrap(), begin);
     let snapshot = Snapshot {
         driver_version: 13_000,
+        is_relayed: true,
         devices: vec![
             DeviceSnapshot {
                 name: "Stand-in GPU".into(),

@@ -14,7 +14,7 @@ use remote_calls::message::{BeginSession, Snapshot};
 use remote_calls::{AnswerHeader, CallId, Decoder, Encoder, RequestFlags, RequestHeader, TABLE_DIGEST};
 use remote_ring::{
     HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Region, RegionLayout, RingError, SocketPeer,
-    StagingRange, Wait, pass_region,
+    StagingRange, Wait, has_spare_processors, pass_region,
 };
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -23,11 +23,15 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, OnceLock};
+use std::time::Duration;
 
 /// Environment variable with the path of the socket that leads to the device. `kinescope run` sets it.
 const SOCKET_VARIABLE: &str = "KINESCOPE_REMOTE";
 /// Environment variable: `yes` makes each call wait for its result.
 const WAIT_VARIABLE: &str = "KINESCOPE_REMOTE_WAIT";
+/// How long a wait for an answer spins before it sleeps, on a machine with processors to spare. The driver itself spins
+/// without an end there; a sleep and its wake-up take as long as a copy of 2 MiB.
+const ANSWER_SPIN: Duration = Duration::from_millis(10);
 /// Results after which a context answers every call with the same result.
 const STICKY: [CuResult; 11] = [214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721];
 
@@ -141,7 +145,10 @@ impl Connection {
         let host_functions = Arc::new(Region::create(RegionLayout::HOST_FUNCTIONS).map_err(ring)?);
         pass_region(&socket, PROGRAM_GREETING, &host_functions).map_err(ring)?;
         let host_function_ends = host_functions.client_ends().map_err(ring)?;
-        let (writer, reader) = region.client_ends().map_err(ring)?;
+        let (writer, mut reader) = region.client_ends().map_err(ring)?;
+        if has_spare_processors() {
+            reader.set_spin(ANSWER_SPIN);
+        }
         Ok(Self {
             requests: Mutex::new(RequestQueue {
                 ring: writer,
@@ -177,6 +184,9 @@ impl Connection {
         let sequence = self.send(CallId::begin_session, RequestFlags::ANSWERED, encoder.as_bytes())?;
         let answer = self.wait(sequence)?;
         let snapshot = Snapshot::read(&mut answer.decoder()).map_err(|e| self.fail(&e.to_string()))?;
+        if !snapshot.is_relayed {
+            self.staging.stay_in_caches();
+        }
         // Only one thread begins a session.
         let _ = self.snapshot.set(snapshot);
         Ok(())
@@ -374,15 +384,19 @@ impl Connection {
         let _ = self.send(CallId::release_staging, RequestFlags::default(), encoder.as_bytes());
     }
 
-    /// Copies a range to the host to the program's memory.
+    /// Copies a range to the host to the program's memory: past the caches if it is a part of a copy that they do not
+    /// hold.
     ///
     /// # Errors
     /// If the range is not in the staging area.
-    pub fn read_staging(&self, range: StagingRange, to: *mut c_void) -> CallResult {
+    pub fn read_staging(&self, range: StagingRange, to: *mut c_void, is_large: bool) -> CallResult {
         let bytes = usize::try_from(range.bytes).map_err(|_| INVALID_VALUE)?;
-        self.region
-            .copy_from_staging(range.offset, result_bytes(to, bytes)?)
-            .map_err(|_| DEVICE_UNAVAILABLE)
+        let to = result_bytes(to, bytes)?;
+        let copied = match is_large {
+            true => self.region.copy_from_staging_uncached(range.offset, to),
+            false => self.region.copy_from_staging(range.offset, to),
+        };
+        copied.map_err(|_| DEVICE_UNAVAILABLE)
     }
 
     /// Frees a range to the host.

@@ -18,11 +18,16 @@ use std::ffi::c_void;
 
 /// Maximum size of a copy whose bytes travel in the message, bytes. Larger ones use the staging area.
 const MAX_INLINE_BYTES: usize = 16 << 10;
+/// Size of the parts of a copy over a relay, bytes: about a millisecond of its connection.
+const WINDOW_PART_BYTES: usize = 8 << 20;
 /// Maximum size of a part of a copy to the host, bytes.
-const MAX_PART_BYTES: usize = 2 << 20;
+const MAX_PART_BYTES: usize = 1 << 20;
+/// Minimum size of a copy to the host that is written past the caches, bytes: they do not hold it, so that it would push
+/// out what they do.
+const MIN_UNCACHED_BYTES: usize = 8 << 20;
 /// Maximum number of parts of a copy to the host on their way at once: the device writes one, the connection carries
 /// another, and the program reads a third.
-const MAX_PARTS_IN_FLIGHT: usize = 6;
+const MAX_PARTS_IN_FLIGHT: usize = 24;
 
 /// Stream of a copy, as the program passed it, and whether the call returns before the copy is done.
 #[derive(Clone, Copy)]
@@ -87,14 +92,16 @@ pub fn to_device(to: CuDevicePtr, from: *const c_void, count: usize, stream: Cop
     // program goes on: its memory was read.
     let is_finished_there = !stream.is_asynchronous && thread_state::is_only_thread();
     if let Some(offset) = host_memory::window_offset(from.addr() as u64, count as u64).filter(|_| count > 0) {
-        return finish_part(
-            Request::new(call, false)?,
-            to,
-            count,
-            number,
-            HostPart::Window(offset),
-            false,
-        );
+        return window_parts(count, number, |part, is_last| {
+            finish_part(
+                Request::new(if is_last { call } else { CallId::copy_to_device }, false)?,
+                to.checked_add(part.start).ok_or(INVALID_VALUE)?,
+                part.bytes,
+                number,
+                HostPart::Window(offset.checked_add(part.start).ok_or(INVALID_VALUE)?),
+                false,
+            )
+        });
     }
     if source.len() <= MAX_INLINE_BYTES {
         let request = Request::new(call, false)?;
@@ -125,6 +132,37 @@ pub fn to_device(to: CuDevicePtr, from: *const c_void, count: usize, stream: Cop
             return Err(result);
         }
         done += part.len();
+    }
+    Ok(())
+}
+
+/// A part of a copy of memory that the worker maps.
+struct WindowPart {
+    /// Offset in the copy, bytes.
+    start: u64,
+    bytes: usize,
+}
+
+/// Makes a copy of memory that the worker maps, from or to the device: at once, or in parts over a relay, whose
+/// connection carries one part while the device copies another. A copy that becomes a node of a graph stays whole.
+fn window_parts(
+    count: usize,
+    stream: HandleNumber,
+    mut copy: impl FnMut(WindowPart, bool) -> CallResult,
+) -> CallResult {
+    let has_parts = count >= 2 * WINDOW_PART_BYTES
+        && connection::current()?.snapshot()?.is_relayed
+        && stream_state::is_plain(stream);
+    let most = if has_parts { WINDOW_PART_BYTES } else { count };
+    let mut start = 0;
+    while start < count {
+        let bytes = most.min(count - start);
+        let part = WindowPart {
+            start: start as u64,
+            bytes,
+        };
+        start += bytes;
+        copy(part, start == count)?;
     }
     Ok(())
 }
@@ -164,18 +202,22 @@ pub fn to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: CopyStr
             true => CallId::begin_copy_to_host,
             false => CallId::copy_to_host,
         };
-        let mut request = Request::new(call, false)?;
-        CopyToHost {
-            from,
-            bytes: count as u64,
-            stream: number,
-            target: HostPart::Window(offset),
-        }
-        .write(&mut request.encoder);
-        return match memory::contains(from, count as u64) && stream_state::is_plain(number) {
-            true => request.finish().map(drop),
-            false => request.ask().map(drop),
-        };
+        return window_parts(count, number, |part, is_last| {
+            let call = if is_last { call } else { CallId::begin_copy_to_host };
+            let mut request = Request::new(call, false)?;
+            let from = from.checked_add(part.start).ok_or(INVALID_VALUE)?;
+            CopyToHost {
+                from,
+                bytes: part.bytes as u64,
+                stream: number,
+                target: HostPart::Window(offset.checked_add(part.start).ok_or(INVALID_VALUE)?),
+            }
+            .write(&mut request.encoder);
+            match memory::contains(from, part.bytes as u64) && stream_state::is_plain(number) {
+                true => request.finish().map(drop),
+                false => request.ask().map(drop),
+            }
+        });
     }
     if count <= MAX_INLINE_BYTES {
         return bytes_to_host(to, from, count, number);
@@ -211,9 +253,9 @@ struct PartInFlight {
 
 impl PartInFlight {
     /// Waits for the part and copies it to the program's memory, unless `is_wanted` is `false`.
-    fn finish(self, connection: &Connection, is_wanted: bool) -> CallResult {
+    fn finish(self, connection: &Connection, is_wanted: bool, is_large: bool) -> CallResult {
         let copied = match self.answer.wait() {
-            Ok(_) if is_wanted => connection.read_staging(self.range, self.to),
+            Ok(_) if is_wanted => connection.read_staging(self.range, self.to, is_large),
             answer => answer.map(drop),
         };
         connection.release_staging(self.range);
@@ -224,6 +266,7 @@ impl PartInFlight {
 /// Copies through the staging area. Several parts are on their way at once.
 fn parts_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: HandleNumber) -> CallResult {
     let connection = connection::current()?;
+    let is_large = count >= MIN_UNCACHED_BYTES;
     let mut parts = VecDeque::new();
     let mut result = Ok(());
     let mut begun = 0;
@@ -239,13 +282,13 @@ fn parts_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: Handl
                 begun = begun.saturating_add(range.bytes as usize);
                 Ok(())
             }
-            (None, Some(part)) => part.finish(connection, true),
+            (None, Some(part)) => part.finish(connection, true, is_large),
             (None, None) => Ok(()),
         });
     }
     // After an error, the ranges are free when their parts have ended.
     for part in parts {
-        let _ = part.finish(connection, false);
+        let _ = part.finish(connection, false, is_large);
     }
     result
 }

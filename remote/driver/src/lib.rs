@@ -40,6 +40,7 @@ mod pointers;
 mod procs;
 mod range_allocator;
 mod request;
+mod runtime_hint;
 mod staging;
 mod stream_state;
 mod streams;

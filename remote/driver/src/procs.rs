@@ -1,10 +1,9 @@
 //! Lookup of the driver's functions by the driver.
 
-use crate::CallResult;
 use crate::pointers::{put, put_if_wanted, text};
+use crate::{CallResult, runtime_hint};
 use cuda_driver::{NOT_FOUND, Uuid, symbol_in_version};
 use std::ffi::{c_char, c_void};
-use std::sync::Once;
 
 /// Flag: stream 0 is the calling thread's own.
 const PER_THREAD: u64 = 2;
@@ -21,8 +20,6 @@ pub struct Exported {
     /// The function whose default stream is the calling thread's own.
     pub per_thread: Option<*const c_void>,
 }
-
-static RUNTIME_HINT: Once = Once::new();
 
 fn find(exported: FindExported, name: &str, version: i32, flags: u64) -> Option<*const c_void> {
     // A program calls what it gets with the arguments of its version: another form would be wrong.
@@ -66,12 +63,7 @@ pub fn address_with_status(
 /// `cuGetExportTable`: this driver has no private tables. NVIDIA's runtime does not work without them, so a program that
 /// contains it gets one message.
 pub fn export_table(to: *mut *const c_void, _id: *const Uuid) -> CallResult {
-    RUNTIME_HINT.call_once(|| {
-        crate::message::say(format_args!(
-            "this program contains NVIDIA's CUDA runtime, which needs NVIDIA's own driver. Build it with 'nvcc \
-             --cudart=shared' to run it on a remote device"
-        ));
-    });
+    runtime_hint::give();
     put_if_wanted(to, std::ptr::null());
     Err(NOT_FOUND)
 }

@@ -6,6 +6,7 @@
 use crate::lock;
 use remote_ring::{StagingAllocator, StagingRange};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Use of a staging range.
@@ -30,7 +31,15 @@ pub struct StagingAreas {
     host_release: Condvar,
     /// Size of a half, bytes.
     half: u64,
+    /// Maximum size of a part to the device, bytes.
+    part: AtomicU64,
 }
+
+/// Bytes that copies use of each half if the worker is on this machine: the processor's caches hold them, so that the
+/// device reads and writes them there.
+const CACHED_BYTES: u64 = 8 << 20;
+/// Number of parts that fit at once, so that one is filled while others are read.
+const PARTS: u64 = 8;
 
 impl StagingAreas {
     /// Divides an area of this size, bytes.
@@ -44,14 +53,22 @@ impl StagingAreas {
             to_host: Mutex::new(StagingAllocator::new(half)),
             host_release: Condvar::new(),
             half,
+            part: AtomicU64::new(half / PARTS),
         }
+    }
+
+    /// Makes copies use less memory, before the first of them.
+    pub fn stay_in_caches(&self) {
+        let bytes = self.half.min(CACHED_BYTES);
+        lock(&self.to_device).allocator = StagingAllocator::new(bytes);
+        *lock(&self.to_host) = StagingAllocator::new(bytes);
+        self.part.store(bytes / PARTS, Ordering::Relaxed);
     }
 
     /// Returns the size of the range that a copy of `bytes` bytes gets at most. Several ranges fit at once, so that one is
     /// filled while others are read.
-    pub const fn part_bytes(&self, bytes: u64) -> u64 {
-        let part = self.half / 8;
-        if bytes < part { bytes } else { part }
+    pub fn part_bytes(&self, bytes: u64) -> u64 {
+        bytes.min(self.part.load(Ordering::Relaxed))
     }
 
     /// Allocates a range to the device, after all ranges below `released` became free. If there is no room, it returns the

@@ -48,11 +48,18 @@ static SENT: AtomicU64 = AtomicU64::new(0);
 struct SocketFrames(Mutex<TcpStream>);
 
 impl FrameSender for SocketFrames {
-    fn send(&self, frame: &[u8]) -> Result<(), RelayError> {
+    fn send_parts(&self, parts: &[&[u8]]) -> Result<(), RelayError> {
         let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        SENT.fetch_add(4 + frame.len() as u64, Ordering::Relaxed);
-        socket.write_all(&(frame.len() as u32).to_le_bytes())?;
-        Ok(socket.write_all(frame)?)
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        SENT.fetch_add(4 + bytes as u64, Ordering::Relaxed);
+        let length = (bytes as u32).to_le_bytes();
+        // The length does not travel alone.
+        let first: &[u8] = parts.first().copied().unwrap_or_default();
+        socket.write_all(&[&length, first].concat())?;
+        for part in parts.iter().skip(1) {
+            socket.write_all(part)?;
+        }
+        Ok(())
     }
 
     fn close(&self) {

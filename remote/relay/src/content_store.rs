@@ -118,9 +118,9 @@ impl ClientContents {
         self.known.get(digest)
     }
 
-    /// Keeps a content for later programs of the client. Its digest is computed here.
-    pub fn keep(&self, bytes: &[u8]) {
-        self.store.keep(self.client, *blake3::hash(bytes).as_bytes(), bytes);
+    /// Keeps a content for later programs of the client, which name it by the digest.
+    pub fn keep(&self, digest: ContentDigest, bytes: &[u8]) {
+        self.store.keep(self.client, digest, bytes);
     }
 }
 
@@ -148,17 +148,17 @@ mod tests {
         assert_eq!(second.get(&digest(1)).unwrap()[..], contents[1][..]);
         assert!(store.open(bob).get(&digest(1)).is_none());
         // The fourth takes the place of the first; the running program still has it.
-        second.keep(&contents[3]);
+        second.keep(digest(3), &contents[3]);
         assert!(store.open(alice).get(&digest(0)).is_none());
         assert!(second.get(&digest(0)).is_some());
         // Another client takes the oldest of the first.
-        store.open(bob).keep(&contents[4]);
+        store.open(bob).keep(digest(4), &contents[4]);
         assert!(
             store.open(bob).get(&digest(4)).is_none(),
             "it forgets its own content first"
         );
         assert_eq!(store.open(alice).digests(1 << 20).len(), 3 * DIGEST_BYTES);
-        store.open(alice).keep(&[0; 101]);
+        store.open(alice).keep([9; 32], &[0; 101]);
         assert_eq!(store.open(alice).digests(1 << 20).len(), 3 * DIGEST_BYTES);
     }
 }

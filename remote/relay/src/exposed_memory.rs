@@ -1,7 +1,7 @@
 //! Memory that kernels use by its address: what the other end has of it, and what has changed since.
 
 use crate::error::RelayError;
-use remote_ring::WindowFile;
+use remote_ring::HostWindow;
 use std::collections::BTreeMap;
 
 /// Size of the parts that are compared at once, bytes.
@@ -68,7 +68,7 @@ impl ExposedMemory {
     /// If the window cannot be read, or the error of `send`.
     pub fn send_changes(
         &mut self,
-        window: &WindowFile,
+        window: &HostWindow,
         mut send: impl FnMut(u64, &[u8]) -> Result<(), RelayError>,
     ) -> Result<(), RelayError> {
         let mut part = vec![0; PART_BYTES];
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use remote_ring::WINDOW_PAGE_BYTES;
 
-    fn changes(memory: &mut ExposedMemory, window: &WindowFile) -> Vec<(u64, Vec<u8>)> {
+    fn changes(memory: &mut ExposedMemory, window: &HostWindow) -> Vec<(u64, Vec<u8>)> {
         let mut runs = Vec::new();
         memory
             .send_changes(window, |at, bytes| {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn only_changed_words_are_sent() {
-        let window = WindowFile::create(0, 64 * WINDOW_PAGE_BYTES).unwrap();
+        let window = HostWindow::attach(WindowFile::create(0, 64 * WINDOW_PAGE_BYTES).unwrap()).unwrap();
         let (first, bytes) = (2 * WINDOW_PAGE_BYTES, 40 * WINDOW_PAGE_BYTES);
         let mut memory = ExposedMemory::default();
         memory.add(first, bytes).unwrap();

@@ -10,7 +10,15 @@ pub trait FrameSender: Send + Sync {
     ///
     /// # Errors
     /// If the connection is lost.
-    fn send(&self, frame: &[u8]) -> Result<(), RelayError>;
+    fn send(&self, frame: &[u8]) -> Result<(), RelayError> {
+        self.send_parts(&[frame])
+    }
+
+    /// Sends several parts as one frame.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    fn send_parts(&self, parts: &[&[u8]]) -> Result<(), RelayError>;
 
     /// Ends the connection. Only lanes are ended so.
     fn close(&self);

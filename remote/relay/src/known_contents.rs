@@ -46,7 +46,7 @@ impl KnownContents {
         match (lock(&self.known).contains(&digest), u32::try_from(size)) {
             (true, Ok(bytes)) => Content::Known { digest, bytes },
             // The worker's end keeps it, and lists it to the next program.
-            _ => Content::Kept(bytes),
+            _ => Content::Kept { digest, bytes },
         }
     }
 }

@@ -4,15 +4,19 @@ use crate::error::RelayError;
 use crate::frame_sender::FrameSender;
 use crate::known_contents::KnownContents;
 use crate::lock;
-use crate::record::{Content, MAX_LANES, Record};
+use crate::record::{MAX_LANES, Record};
 use crate::request_ranges::SharedRange;
 use crate::shared_memory::SharedMemory;
 use remote_calls::Encoder;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// Size of the parts that a range is sent in, bytes.
+/// Maximum size of the parts that a range is sent in, bytes.
 pub const PART_BYTES: u64 = 512 << 10;
+/// Minimum size of the parts that lanes get, bytes: about a message of the connection.
+const MIN_PART_BYTES: u64 = 64 << 10;
+/// Alignment of the sizes of parts, bytes.
+const PART_ALIGNMENT: u64 = 4096;
 
 /// A lane, as the thread sees it that distributes work.
 #[derive(Debug)]
@@ -37,6 +41,29 @@ pub struct LaneSource {
 }
 
 impl LaneSource {
+    /// Reads a range into a buffer, and appends the start of its record to a frame. Returns the end of the record, in the
+    /// buffer.
+    ///
+    /// # Errors
+    /// If the range cannot be read.
+    pub fn write_start<'b>(
+        &self,
+        range: SharedRange,
+        buffer: &'b mut Vec<u8>,
+        frame: &mut Encoder,
+    ) -> Result<&'b [u8], RelayError> {
+        let SharedRange { area, offset, bytes } = range;
+        let size = usize::try_from(bytes).map_err(|_| RelayError::Unexpected("a range of this size"))?;
+        buffer.resize(size, 0);
+        self.memory.read(area, offset, buffer)?;
+        Ok(Record::write_data_start(
+            area,
+            offset,
+            self.contents.content(buffer),
+            frame,
+        ))
+    }
+
     /// Reads a range and appends its record to a frame.
     ///
     /// # Errors
@@ -47,12 +74,8 @@ impl LaneSource {
         buffer: &mut Vec<u8>,
         frame: &mut Encoder,
     ) -> Result<(), RelayError> {
-        let SharedRange { area, offset, bytes } = range;
-        let size = usize::try_from(bytes).map_err(|_| RelayError::Unexpected("a range of this size"))?;
-        buffer.resize(size, 0);
-        self.memory.read(area, offset, buffer)?;
-        let content: Content<'_> = self.contents.content(buffer);
-        Record::Data { area, offset, content }.write(frame);
+        let end = self.write_start(range, buffer, frame)?;
+        frame.write_raw(end);
         Ok(())
     }
 }
@@ -90,9 +113,12 @@ impl Lanes {
         if lanes.is_empty() {
             return false;
         }
+        // All lanes carry parts of one copy.
+        let share = (range.bytes / lanes.len() as u64).next_multiple_of(PART_ALIGNMENT);
+        let most = share.clamp(MIN_PART_BYTES, PART_BYTES);
         let mut done = 0;
         while done < range.bytes {
-            let bytes = (range.bytes - done).min(PART_BYTES);
+            let bytes = (range.bytes - done).min(most);
             let part = SharedRange {
                 offset: range.offset + done,
                 bytes,
@@ -125,8 +151,8 @@ fn send_all(source: &LaneSource, sender: &dyn FrameSender, work: &Receiver<Share
     let mut frame = Encoder::default();
     for range in work {
         frame = Encoder::with_buffer(frame.into_buffer());
-        source.write_record(range, &mut buffer, &mut frame)?;
-        sender.send(frame.as_bytes())?;
+        let end = source.write_start(range, &mut buffer, &mut frame)?;
+        sender.send_parts(&[frame.as_bytes(), end])?;
     }
     Ok(())
 }

@@ -13,7 +13,8 @@ use crate::request_ranges::{RequestRanges, SharedRange};
 use crate::shared_memory::SharedMemory;
 use remote_calls::{CallId, Decoder, REQUEST_HEADER_BYTES, RequestHeader};
 use remote_ring::{
-    MessageReader, MessageWriter, PROGRAM_GREETING, Region, RingError, SocketPeer, Wait, WindowFile, receive_region,
+    HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Region, RingError, SocketPeer, Wait, WindowFile,
+    receive_region,
 };
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -56,7 +57,7 @@ pub struct ProgramEnd {
     has_large_copies: AtomicBool,
 }
 
-fn receive(program: &UnixStream) -> Result<(Region, WindowFile, Region), RelayError> {
+fn receive(program: &UnixStream) -> Result<(Region, HostWindow, Region), RelayError> {
     let region = || {
         let (greeting, file) = receive_region(program)?;
         match greeting == PROGRAM_GREETING {
@@ -67,7 +68,7 @@ fn receive(program: &UnixStream) -> Result<(Region, WindowFile, Region), RelayEr
         }
     };
     let first = region()?;
-    let window = WindowFile::receive(program)?;
+    let window = HostWindow::attach(WindowFile::receive(program)?)?;
     Ok((first, window, region()?))
 }
 
@@ -87,7 +88,7 @@ impl ProgramEnd {
         let (region, functions) = (Arc::new(region), Arc::new(functions));
         let layout = region.layout();
         let begin = ProgramMemory {
-            window_address: window.address(),
+            window_address: window.file().address(),
             window_bytes: window.bytes(),
             request_bytes: layout.request_bytes,
             answer_bytes: layout.answer_bytes,
@@ -95,6 +96,7 @@ impl ProgramEnd {
         };
         let (answers, requests) = region.worker_ends()?;
         let (calls, finished) = functions.worker_ends()?;
+        let wakers = [requests.waker(), finished.waker()];
         let memory = Arc::new(SharedMemory { region, window });
         let (host_calls, arrived_calls) = channel();
         let end = Arc::new(Self {
@@ -120,6 +122,10 @@ impl ProgramEnd {
         drop(writer);
         end.spawn("kinescope-requests", move |end| end.send_requests(requests))?;
         end.spawn("kinescope-functions", move |end| end.send_finished(finished))?;
+        end.spawn("kinescope-end", move |end| {
+            end.peer.wake_at_end(&wakers);
+            Ok(())
+        })?;
         end.spawn("kinescope-calls", move |end| end.pass_host_calls(&arrived_calls, calls))?;
         Ok(end)
     }

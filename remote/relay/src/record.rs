@@ -27,7 +27,12 @@ pub enum Content<'f> {
     /// The bytes.
     Plain(&'f [u8]),
     /// The bytes, which the receiver keeps for later programs of the same client.
-    Kept(&'f [u8]),
+    Kept {
+        /// Their digest. The receiver does not check it: a wrong one is the client's own loss.
+        digest: ContentDigest,
+        /// The bytes.
+        bytes: &'f [u8],
+    },
     /// Bytes that the receiver has from an earlier program.
     Known {
         /// Their digest.
@@ -113,42 +118,67 @@ fn unknown(what: &'static str, value: u8, at: usize) -> MessageError {
     }
 }
 
+fn read_digest(decoder: &mut Decoder<'_>) -> Result<ContentDigest, MessageError> {
+    let mut digest = [0; DIGEST_BYTES];
+    digest.copy_from_slice(decoder.read_raw(DIGEST_BYTES)?);
+    Ok(digest)
+}
+
 impl<'f> Content<'f> {
-    fn write(self, encoder: &mut Encoder) {
+    /// Appends the content but for its end, the bytes. They need not be copied into a frame.
+    fn write_start(self, encoder: &mut Encoder) -> &'f [u8] {
         match self {
             Self::Plain(bytes) => {
                 encoder.write(0u8);
-                encoder.write_bytes(bytes);
+                encoder.write(bytes.len() as u32);
+                bytes
             }
-            Self::Kept(bytes) => {
+            Self::Kept { digest, bytes } => {
                 encoder.write(1u8);
-                encoder.write_bytes(bytes);
+                encoder.write_raw(&digest);
+                encoder.write(bytes.len() as u32);
+                bytes
             }
             Self::Known { digest, bytes } => {
                 encoder.write(2u8);
                 encoder.write_raw(&digest);
                 encoder.write(bytes);
+                &[]
             }
         }
+    }
+
+    fn write(self, encoder: &mut Encoder) {
+        let end = self.write_start(encoder);
+        encoder.write_raw(end);
     }
 
     fn read(decoder: &mut Decoder<'f>) -> Result<Self, MessageError> {
         let at = decoder.offset();
         match decoder.read::<u8>()? {
             0 => Ok(Self::Plain(decoder.read_bytes()?)),
-            1 => Ok(Self::Kept(decoder.read_bytes()?)),
-            2 => {
-                let mut digest = [0; DIGEST_BYTES];
-                digest.copy_from_slice(decoder.read_raw(DIGEST_BYTES)?);
-                let bytes = decoder.read()?;
-                Ok(Self::Known { digest, bytes })
-            }
+            1 => Ok(Self::Kept {
+                digest: read_digest(decoder)?,
+                bytes: decoder.read_bytes()?,
+            }),
+            2 => Ok(Self::Known {
+                digest: read_digest(decoder)?,
+                bytes: decoder.read()?,
+            }),
             other => Err(unknown("the form of the bytes", other, at)),
         }
     }
 }
 
 impl<'f> Record<'f> {
+    /// Appends the start of a record with bytes of an area. The returned bytes are its end, which follow in the frame.
+    pub fn write_data_start(area: Area, offset: u64, content: Content<'f>, encoder: &mut Encoder) -> &'f [u8] {
+        encoder.write(DATA);
+        encoder.write(u8::from(area == Area::Window));
+        encoder.write(offset);
+        content.write_start(encoder)
+    }
+
     /// Appends the record to a frame.
     pub fn write(&self, encoder: &mut Encoder) {
         match self {
@@ -174,10 +204,8 @@ impl<'f> Record<'f> {
                 encoder.write_bytes(message);
             }
             Self::Data { area, offset, content } => {
-                encoder.write(DATA);
-                encoder.write(u8::from(*area == Area::Window));
-                encoder.write(*offset);
-                content.write(encoder);
+                let end = Self::write_data_start(*area, *offset, *content, encoder);
+                encoder.write_raw(end);
             }
             Self::Exposed { offset, bytes } => {
                 encoder.write(EXPOSED);

@@ -2,7 +2,7 @@
 
 use crate::error::RelayError;
 use crate::record::Area;
-use remote_ring::{Region, WindowFile};
+use remote_ring::{HostWindow, Region};
 use std::sync::Arc;
 
 /// Staging area and window.
@@ -11,7 +11,7 @@ pub struct SharedMemory {
     /// The region with the staging area.
     pub region: Arc<Region>,
     /// The window.
-    pub window: WindowFile,
+    pub window: HostWindow,
 }
 
 impl SharedMemory {
@@ -46,7 +46,7 @@ impl SharedMemory {
     pub fn check(&self, area: Area, offset: u64, bytes: u64) -> Result<(), RelayError> {
         match area {
             Area::Staging => self.region.staging_pointer(offset, bytes).map(drop)?,
-            Area::Window => self.window.check(offset, bytes)?,
+            Area::Window => self.window.file().check(offset, bytes)?,
         }
         Ok(())
     }

@@ -21,8 +21,8 @@ use remote_calls::{
     RequestHeader,
 };
 use remote_ring::{
-    MessageReader, MessageWriter, PROGRAM_GREETING, Region, RegionLayout, RingError, SocketPeer, Wait, WindowFile,
-    pass_region,
+    HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Region, RegionLayout, RingError, SocketPeer, Wait,
+    WindowFile, pass_region,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -187,7 +187,8 @@ impl WorkerEnd {
     #[must_use]
     pub fn host_bytes(&self) -> u64 {
         let body = self.body.get();
-        body.and_then(|body| body.memory.window.used_bytes().ok()).unwrap_or(0)
+        body.and_then(|body| body.memory.window.file().used_bytes().ok())
+            .unwrap_or(0)
     }
 
     fn fail(&self, error: &RelayError) {
@@ -258,8 +259,8 @@ impl WorkerEnd {
     fn resolve<'f>(&self, content: Content<'f>) -> Result<Cow<'f, [u8]>, RelayError> {
         match content {
             Content::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
-            Content::Kept(bytes) => {
-                self.contents.keep(bytes);
+            Content::Kept { digest, bytes } => {
+                self.contents.keep(digest, bytes);
                 Ok(Cow::Borrowed(bytes))
             }
             Content::Known { digest, bytes } => {
@@ -299,6 +300,8 @@ impl WorkerEnd {
         pass_region(worker, PROGRAM_GREETING, &functions)?;
         let (requests, answers) = region.client_ends()?;
         let (finished, calls) = functions.client_ends()?;
+        let wakers = [answers.waker(), calls.waker()];
+        let window = HostWindow::attach(window)?;
         let shared = Arc::new(SharedMemory { region, window });
         let body = Body {
             link: Link::new(
@@ -320,6 +323,10 @@ impl WorkerEnd {
         if self.body.set(body).is_err() {
             return Err(RelayError::Unexpected("a second description of the memory"));
         }
+        self.spawn("kinescope-end", move |end, _| {
+            end.peer.wake_at_end(&wakers);
+            Ok(())
+        })?;
         self.spawn("kinescope-answers", move |end, body| end.send_answers(body, answers))?;
         self.spawn("kinescope-calls", move |end, body| end.send_host_calls(body, calls))?;
         if !self.output.is_open() {
@@ -343,7 +350,7 @@ impl WorkerEnd {
     }
 
     fn check_host_bytes(&self, body: &Body, more: u64) -> Result<(), RelayError> {
-        let value = body.memory.window.used_bytes()?.saturating_add(more);
+        let value = body.memory.window.file().used_bytes()?.saturating_add(more);
         match value > self.limits.host_bytes {
             true => Err(RelayError::Limit {
                 what: "the size of the program's host memory",

@@ -8,7 +8,7 @@ use crate::error::RingError;
 use crate::window_file::{MAX_WINDOW_BYTES, WINDOW_PAGE_BYTES, WindowFile};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::{null_mut, without_provenance_mut};
+use std::ptr::{copy_nonoverlapping, null_mut, without_provenance_mut};
 
 /// Sizes that are tried, bytes: a process with limited address space gets a smaller one.
 const SIZES: [u64; 3] = [MAX_WINDOW_BYTES, 4 << 30, 256 << 20];
@@ -92,6 +92,44 @@ impl HostWindow {
             Err(_) => map(file.file(), file.bytes(), None)?,
         };
         Ok(Self { start, file })
+    }
+
+    /// Maps a window where the kernel chooses, for an end of a relay that copies from and to it.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn attach(file: WindowFile) -> Result<Self, RingError> {
+        let start = map(file.file(), file.bytes(), None)?;
+        Ok(Self { start, file })
+    }
+
+    /// Returns the file.
+    #[must_use]
+    pub const fn file(&self) -> &WindowFile {
+        &self.file
+    }
+
+    /// Fills `bytes` from the window at `offset`. Many threads can read and write at once, which those of the file cannot.
+    ///
+    /// # Errors
+    /// [`RingError::OutOfRange`] if the range reaches past the end.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), RingError> {
+        let from = self.pointer(offset, bytes.len() as u64)?;
+        // SAFETY: `from` is mapped for the whole length, and the file's seals keep it so. No Rust reference to the mapped
+        // bytes exists. The peer may write at the same time: then the bytes are unspecified, but valid.
+        unsafe { copy_nonoverlapping(from.cast_const(), bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Writes `bytes` into the window at `offset`. Memory comes into use where there was none.
+    ///
+    /// # Errors
+    /// [`RingError::OutOfRange`] if the range reaches past the end.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), RingError> {
+        let to = self.pointer(offset, bytes.len() as u64)?;
+        // SAFETY: as in `read`.
+        unsafe { copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
     }
 
     /// Returns the size, bytes.

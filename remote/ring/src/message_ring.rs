@@ -191,6 +191,21 @@ impl MessageWriter {
     }
 }
 
+/// Wakes an end that sleeps, so that it looks whether its peer is alive. The 100 ms of a sleep would delay the end of every
+/// program.
+#[derive(Clone, Debug)]
+pub struct RingWaker {
+    region: Arc<Region>,
+    ring: RingName,
+}
+
+impl RingWaker {
+    /// Wakes the reader of the ring, if it sleeps.
+    pub fn wake_reader(&self) {
+        wake_if_parked(self.region.control_word(self.ring, ControlWord::ReaderParked));
+    }
+}
+
 /// The end of a ring that reads messages.
 #[derive(Debug)]
 pub struct MessageReader(RingEnd);
@@ -209,6 +224,15 @@ impl MessageReader {
     /// Sets how long a wait spins before it sleeps.
     pub fn set_spin(&mut self, spin: Duration) {
         self.0.spin = spin;
+    }
+
+    /// Returns what wakes this end from another thread.
+    #[must_use]
+    pub fn waker(&self) -> RingWaker {
+        RingWaker {
+            region: Arc::clone(&self.0.region),
+            ring: self.0.ring,
+        }
     }
 
     /// Replaces the contents of `into` by the next message, and returns `true`. Returns `false` if no message arrives

@@ -131,6 +131,12 @@ fn wake(parked: &AtomicU32) {
     let _ = futex::wake(parked, futex::Flags::empty(), 1);
 }
 
+/// Returns whether threads that wait can spin for long without taking processors from others.
+#[must_use]
+pub fn has_spare_processors() -> bool {
+    std::thread::available_parallelism().is_ok_and(|n| n.get() >= MIN_LONG_SPIN_PROCESSORS)
+}
+
 /// Returns the default duration of spinning, by the number of processors that this process can use: 0 for one.
 pub(crate) fn default_spin() -> Duration {
     match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {

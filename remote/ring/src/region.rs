@@ -141,6 +141,18 @@ impl Region {
         self.copy_out(self.layout.staging(), offset, bytes)
     }
 
+    /// Copies like [`Region::copy_from_staging`], and writes past the processor's caches where it can: for parts of a copy
+    /// that they do not hold.
+    ///
+    /// # Errors
+    /// [`RingError::OutOfRange`] if the range reaches past the end.
+    pub fn copy_from_staging_uncached(&self, offset: u64, bytes: &mut [u8]) -> Result<(), RingError> {
+        let from = self.pointer(self.layout.staging(), offset, bytes.len() as u64)?;
+        // SAFETY: as in `copy_in`.
+        unsafe { copy_uncached(from.cast_const(), bytes) };
+        Ok(())
+    }
+
     /// Returns the address of a range of the staging area, for a driver. It is valid while the region exists.
     ///
     /// # Errors
@@ -222,6 +234,41 @@ impl Region {
         // SAFETY: areas end within the mapping, whose length is a `usize`, and the range is within its area.
         Ok(unsafe { self.start.as_ptr().add((area.start + offset) as usize) })
     }
+}
+
+/// Fills `to` from `from`. Whole vectors are written with a hint that the caches do not need them.
+///
+/// # Safety
+/// `from` is valid for reads of the length of `to`.
+#[cfg(target_arch = "x86_64")]
+unsafe fn copy_uncached(from: *const u8, to: &mut [u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    // The bytes of a `__m128i` are any bytes, and vectors are aligned to their size.
+    // SAFETY: each 16 bytes are a valid vector.
+    let (first, vectors, last) = unsafe { to.align_to_mut::<__m128i>() };
+    let (first_bytes, vector_bytes) = (first.len(), vectors.len() * size_of::<__m128i>());
+    // SAFETY: the three parts are as long together as `to`, which `from` is valid for. SSE2 is in every x86-64 processor.
+    unsafe {
+        copy_nonoverlapping(from, first.as_mut_ptr(), first_bytes);
+        let mut at = from.add(first_bytes).cast::<__m128i>();
+        for vector in vectors {
+            _mm_stream_si128(vector, _mm_loadu_si128(at));
+            at = at.add(1);
+        }
+        // Such writes are not ordered with others without it.
+        _mm_sfence();
+        copy_nonoverlapping(from.add(first_bytes + vector_bytes), last.as_mut_ptr(), last.len());
+    }
+}
+
+/// Fills `to` from `from`.
+///
+/// # Safety
+/// `from` is valid for reads of the length of `to`.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn copy_uncached(from: *const u8, to: &mut [u8]) {
+    // SAFETY: the caller guarantees it.
+    unsafe { copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
 }
 
 impl Drop for Region {

@@ -223,12 +223,28 @@ macro_rules! export_common_functions {
     };
 }
 
+/// Sets the major version of the runtime when the library is loaded.
+#[macro_export]
+macro_rules! set_version_at_load {
+    ($major:literal) => {
+        extern "C" fn set_version() {
+            $crate::version::set_major($major);
+        }
+
+        // SAFETY: the loader calls the functions of this section once, before the program uses the library.
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static SET_VERSION: extern "C" fn() = set_version;
+    };
+}
+
 /// Exports the functions that CUDA 12 has alone, or in forms of its own.
 #[macro_export]
 macro_rules! export_functions_12 {
     () => {
         mod functions_12 {
             use $crate::exports::table::*;
+            $crate::set_version_at_load!(12);
             $crate::exported_functions! {
                 cudaRuntimeGetVersion [] (to: *mut i32) => |_t| devices::write_runtime_version(to, 12_090);
                 cudaGetDeviceProperties [] (to: *mut c_void, device: i32) => |_t| device_properties::write_properties(to, device, PropertiesLayout::Cuda11);
@@ -252,6 +268,7 @@ macro_rules! export_functions_13 {
     () => {
         mod functions_13 {
             use $crate::exports::table::*;
+            $crate::set_version_at_load!(13);
             $crate::exported_functions! {
                 cudaRuntimeGetVersion [] (to: *mut i32) => |_t| devices::write_runtime_version(to, 13_000);
                 cudaGetDeviceProperties [] (to: *mut c_void, device: i32) => |_t| device_properties::write_properties(to, device, PropertiesLayout::Cuda13);

@@ -5,7 +5,7 @@ use crate::driver::RuntimeDriver;
 use crate::errors::{INVALID_CONFIGURATION, INVALID_DEVICE_FUNCTION, INVALID_VALUE};
 use crate::launch_configuration::{Dim3, LaunchConfiguration};
 use crate::pointers::get;
-use crate::{CallResult, registration, thread_state};
+use crate::{CallResult, registration, thread_state, version};
 use cuda_driver::{CuKernel, CuStream, FUNCTION_MAX_THREADS, LaunchAttribute, LaunchConfig};
 use std::ffi::c_void;
 
@@ -54,7 +54,12 @@ fn is_valid_configuration(driver: &RuntimeDriver, kernel: CuKernel, grid: Dim3, 
 /// from other invalid values.
 fn refine_error(driver: &RuntimeDriver, kernel: CuKernel, grid: Dim3, block: Dim3, code: u32) -> u32 {
     match code {
-        INVALID_VALUE if is_valid_configuration(driver, kernel, grid, block) == Ok(false) => INVALID_CONFIGURATION,
+        INVALID_VALUE
+            if version::has_configuration_error()
+                && is_valid_configuration(driver, kernel, grid, block) == Ok(false) =>
+        {
+            INVALID_CONFIGURATION
+        }
         _ => code,
     }
 }

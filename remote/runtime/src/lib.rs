@@ -30,6 +30,7 @@ pub mod registration;
 pub mod streams;
 pub mod symbols;
 mod thread_state;
+pub mod version;
 
 /// Result of the runtime's functions inside this crate: the error is the runtime's error code.
 pub type CallResult<T = ()> = Result<T, errors::ErrorCode>;

@@ -41,7 +41,8 @@ impl HostCopies {
         self.is_relayed.store(true, Ordering::Relaxed);
     }
 
-    fn is_relayed(&self) -> bool {
+    /// Returns whether a relay stands between program and worker.
+    pub fn is_relayed(&self) -> bool {
         self.is_relayed.load(Ordering::Relaxed)
     }
 

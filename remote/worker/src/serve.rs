@@ -93,8 +93,10 @@ pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<Worker
     let host_functions = Arc::new(Region::open(file)?);
     let peer = Arc::new(SocketPeer::new(socket));
     let (calls, finished) = host_functions.worker_ends()?;
+    let lane_waker = finished.waker();
     let lane = HostFunctionLane::new(calls, finished, Arc::clone(&peer) as Arc<dyn Peer + Send + Sync>);
     let (answers, requests) = region.worker_ends()?;
+    let waker = requests.waker();
     let server = Arc::new(Server {
         session: Session::new(driver, region, window, lane),
         peer,
@@ -109,6 +111,10 @@ pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<Worker
     if is_relayed {
         server.session.host_copies.serve_relay();
     }
+    let (watched, wakers) = (Arc::clone(&server.peer), [waker, lane_waker]);
+    let watch = move || watched.wake_at_end(&wakers);
+    let thread = std::thread::Builder::new().name("kinescope-end".into());
+    thread.spawn(watch).map_err(WorkerError::Thread)?;
     let first = Arc::clone(&server);
     let thread = std::thread::Builder::new().name("kinescope-calls".into());
     thread.spawn(move || Server::run(&first)).map_err(WorkerError::Thread)?;

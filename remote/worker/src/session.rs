@@ -160,6 +160,7 @@ impl Session {
         }
         Ok(Snapshot {
             driver_version,
+            is_relayed: self.host_copies.is_relayed(),
             devices,
         })
     }

@@ -4,10 +4,11 @@ use super::cipher::Cipher;
 use super::frame::{Frame, FrameError, Limits, PIECE, Pieces, Topic, frame_head};
 use super::keys::{KeyPair, PublicKey};
 use super::preamble::LOWEST;
+use super::read_ahead::ReadAhead;
 use super::stream::Stream;
 use serde::Serialize;
 use snow::{HandshakeState, StatelessTransportState};
-use std::io::{self, BufReader, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +30,11 @@ const SPIN: Duration = Duration::from_micros(100);
 const MIN_SPIN_PROCESSORS: usize = 8;
 /// Size of the read-ahead, bytes: one call to the system reads the length and the content of a small message.
 const READ_AHEAD: usize = 8 << 10;
+/// Size of the read-ahead of a connection for calls, bytes: a few messages of full size.
+const CALLS_READ_AHEAD: usize = 256 << 10;
+/// Number of pieces that are written with one call to the system. A piece alone is a little longer than a segment of the
+/// loopback device, which would send its rest as a packet of its own.
+const PIECES_PER_WRITE: usize = 4;
 
 /// The reason why a channel ended or could not start.
 #[derive(Debug, thiserror::Error)]
@@ -201,6 +207,7 @@ impl Channel {
             nonce: 0,
             plain: Vec::with_capacity(PIECE),
             buffer: vec![0; 2 + PIECE + TAG],
+            filled: 0,
         };
         let sender = Sender {
             state: Arc::clone(&state),
@@ -210,10 +217,9 @@ impl Channel {
         };
         let receiver = Receiver {
             state,
-            stream: BufReader::with_capacity(READ_AHEAD, stream),
+            stream: ReadAhead::new(stream, READ_AHEAD),
             nonce: 0,
             limits,
-            cipher: Vec::new(),
             plain: vec![0; PIECE],
             spin: Duration::ZERO,
         };
@@ -239,7 +245,19 @@ struct Out {
     nonce: u64,
     /// Start of the next piece, gathered from several parts.
     plain: Vec<u8>,
+    /// Encrypted pieces that are written together. It grows with the first long frame.
     buffer: Vec<u8>,
+    /// Bytes of the buffer that are in use.
+    filled: usize,
+}
+
+impl Out {
+    /// Writes the encrypted pieces.
+    fn flush(&mut self, sent: &AtomicU64) -> Result<(), WireError> {
+        let bytes = self.buffer.get(..std::mem::take(&mut self.filled)).unwrap_or_default();
+        sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(self.stream.write_all(bytes)?)
+    }
 }
 
 /// The sending half; clones share it.
@@ -276,26 +294,27 @@ impl Sender {
         let bytes = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
         let head = frame_head(concern, bytes)?;
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        let Out {
-            stream,
-            nonce,
-            plain,
-            buffer,
-        } = &mut *out;
+        let out = &mut *out;
+        // A frame that could not be written ends the connection; nothing of it may come before the next one.
+        out.filled = 0;
+        if bytes > PIECE && out.buffer.len() < PIECES_PER_WRITE * (2 + PIECE + TAG) {
+            out.buffer.resize(PIECES_PER_WRITE * (2 + PIECE + TAG), 0);
+        }
+        let mut plain = std::mem::take(&mut out.plain);
         plain.clear();
         plain.extend_from_slice(&head);
         for part in parts {
             let mut rest = *part;
             while !rest.is_empty() {
                 if plain.len() == PIECE {
-                    self.write_piece(stream, nonce, buffer, plain)?;
+                    self.encrypt_piece(out, &plain)?;
                     plain.clear();
                 }
                 // A full piece of one part needs no copy.
                 if plain.is_empty()
                     && let Some((piece, after)) = rest.split_at_checked(PIECE)
                 {
-                    self.write_piece(stream, nonce, buffer, piece)?;
+                    self.encrypt_piece(out, piece)?;
                     rest = after;
                     continue;
                 }
@@ -304,26 +323,25 @@ impl Sender {
                 rest = after;
             }
         }
-        match plain.is_empty() {
-            true => Ok(()),
-            false => self.write_piece(stream, nonce, buffer, plain),
+        if !plain.is_empty() {
+            self.encrypt_piece(out, &plain)?;
         }
+        out.plain = plain;
+        out.flush(&self.sent)
     }
 
-    /// Encrypts a piece and writes it with one call to the system.
-    fn write_piece(
-        &self,
-        stream: &mut Stream,
-        nonce: &mut u64,
-        buffer: &mut [u8],
-        plain: &[u8],
-    ) -> Result<(), WireError> {
-        let (head, body) = buffer.split_at_mut(2);
-        let n = self.state.write_message(*nonce, plain, body)?;
-        *nonce += 1;
+    /// Encrypts a piece behind those that are not written yet, and writes them first if it has no room.
+    fn encrypt_piece(&self, out: &mut Out, plain: &[u8]) -> Result<(), WireError> {
+        if out.buffer.len() - out.filled < 2 + plain.len() + TAG {
+            out.flush(&self.sent)?;
+        }
+        let free = out.buffer.get_mut(out.filled..).unwrap_or_default();
+        let (head, body) = free.split_at_mut_checked(2).ok_or(FrameError::Cut)?;
+        let n = self.state.write_message(out.nonce, plain, body)?;
+        out.nonce += 1;
         head.copy_from_slice(&u16::try_from(n).unwrap_or(u16::MAX).to_le_bytes());
-        self.sent.fetch_add(2 + n as u64, Ordering::Relaxed);
-        Ok(stream.write_all(buffer.get(..2 + n).unwrap_or_default())?)
+        out.filled += 2 + n;
+        Ok(())
     }
 
     /// Returns the number of bytes written so far, including envelopes.
@@ -348,10 +366,9 @@ impl Sender {
 #[derive(Debug)]
 pub struct Receiver {
     state: Arc<StatelessTransportState>,
-    stream: BufReader<Stream>,
+    stream: ReadAhead,
     nonce: u64,
     limits: Limits,
-    cipher: Vec<u8>,
     plain: Vec<u8>,
     /// How long a read looks for data before it sleeps.
     spin: Duration,
@@ -376,24 +393,20 @@ impl Receiver {
     }
 
     fn next(&mut self, by: Option<Instant>) -> Result<Frame, WireError> {
-        let fill = |stream: &mut BufReader<Stream>, out: &mut [u8]| match by {
-            Some(by) => read_exact_by(stream, out, by),
-            None => stream.read_exact(out),
-        };
         let mut pieces = Pieces::new(self.limits);
         loop {
-            if !self.spin.is_zero() && self.stream.buffer().is_empty() {
-                self.stream.get_ref().spin_for_data(self.spin);
+            if !self.spin.is_zero() && self.stream.is_empty() {
+                self.stream.stream().spin_for_data(self.spin);
             }
-            let mut head = [0; 2];
-            fill(&mut self.stream, &mut head)?;
-            let n = usize::from(u16::from_le_bytes(head));
+            let &[l0, l1, ..] = self.stream.take(2, by)? else {
+                return Err(FrameError::EmptyPiece.into());
+            };
+            let n = usize::from(u16::from_le_bytes([l0, l1]));
             if n <= TAG {
                 return Err(FrameError::EmptyPiece.into());
             }
-            self.cipher.resize(n, 0);
-            fill(&mut self.stream, &mut self.cipher)?;
-            let got = self.state.read_message(self.nonce, &self.cipher, &mut self.plain)?;
+            let cipher = self.stream.take(n, by)?;
+            let got = self.state.read_message(self.nonce, cipher, &mut self.plain)?;
             self.nonce += 1;
             if let Some(frame) = pieces.push(self.plain.get(..got).unwrap_or_default())? {
                 return Ok(frame);
@@ -401,9 +414,10 @@ impl Receiver {
         }
     }
 
-    /// Makes the next reads look for data for a while before they sleep, on a machine with processors to spare: for
-    /// connections whose messages others wait for.
-    pub(super) fn prefer_latency(&mut self) {
+    /// Prepares for calls, which somebody waits for, and for their bytes: the next reads look for data for a while before
+    /// they sleep, on a machine with processors to spare, and read more at a time.
+    pub(super) fn expect_calls(&mut self) {
+        self.stream.grow(CALLS_READ_AHEAD);
         let has_spare = std::thread::available_parallelism().is_ok_and(|n| n.get() >= MIN_SPIN_PROCESSORS);
         self.spin = if has_spare { SPIN } else { Duration::ZERO };
     }
@@ -413,24 +427,6 @@ impl Receiver {
     /// # Errors
     /// If the operating system refuses.
     pub fn set_silence(&self, limit: Duration) -> Result<(), WireError> {
-        Ok(self.stream.get_ref().set_limits(limit, WRITE_LIMIT)?)
+        Ok(self.stream.stream().set_limits(limit, WRITE_LIMIT)?)
     }
-}
-
-/// Reads all of `out` through the read-ahead, no later than `by`.
-fn read_exact_by(from: &mut BufReader<Stream>, out: &mut [u8], by: Instant) -> io::Result<()> {
-    let mut rest = out;
-    while !rest.is_empty() {
-        if from.buffer().is_empty() {
-            from.get_ref().set_read_deadline(by)?;
-        }
-        rest = match from.read(rest) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => rest.get_mut(n..).unwrap_or_default(),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => rest,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
-            Err(e) => return Err(e),
-        };
-    }
-    Ok(())
 }

@@ -140,7 +140,7 @@ pub fn start_reader<T: Send + 'static>(
                 }) => {
                     if handler.is_none() {
                         handler = calls.take_handler();
-                        receiver.prefer_latency();
+                        receiver.expect_calls();
                     }
                     let Some(handler) = &mut handler else {
                         sender.close();

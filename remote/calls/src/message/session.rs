@@ -57,6 +57,8 @@ pub struct DeviceSnapshot {
 pub struct Snapshot {
     /// Version of the driver API that the driver supports, as `cuDriverGetVersion` returns it.
     pub driver_version: i32,
+    /// A relay stands between program and worker: memory that both map has to travel.
+    pub is_relayed: bool,
     /// Devices by their ordinals.
     pub devices: Vec<DeviceSnapshot>,
 }
@@ -65,6 +67,7 @@ impl Snapshot {
     /// Appends the snapshot to an answer.
     pub fn write(&self, encoder: &mut Encoder) {
         encoder.write(self.driver_version);
+        encoder.write(u8::from(self.is_relayed));
         encoder.write(self.devices.len() as u32);
         for device in &self.devices {
             encoder.write_bytes(device.name.as_bytes());
@@ -84,6 +87,7 @@ impl Snapshot {
     /// If the answer is not one, or a list exceeds its limit.
     pub fn read(decoder: &mut Decoder<'_>) -> Result<Self, MessageError> {
         let driver_version = decoder.read()?;
+        let is_relayed = decoder.read::<u8>()? != 0;
         let count = read_count(decoder, "the list of devices", MAX_DEVICES)?;
         let mut devices = Vec::new();
         for _ in 0..count {
@@ -107,6 +111,7 @@ impl Snapshot {
         }
         Ok(Self {
             driver_version,
+            is_relayed,
             devices,
         })
     }

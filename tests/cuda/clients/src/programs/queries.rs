@@ -111,7 +111,7 @@ fn list_nodes(w: &ProgramContext<'_>, graph: CuGraph) -> ClientResult<Vec<CuGrap
     let d = w.gpu.d;
     let mut count = 0;
     // SAFETY: no list means that only the count is wanted.
-    unsafe { d.cuGraphGetNodes(graph, null_mut(), &raw mut count) }.map_err(text)?;
+    unsafe { d.cuGraphGetNodes(graph, null_mut(), &raw mut count) }.map_err(|e| format!("number of nodes: {e}"))?;
     // A list with room for one more, and one with room for one less.
     let unset = std::ptr::without_provenance_mut(usize::MAX);
     let (mut nodes, mut room) = (vec![unset; count + 1], count + 1);
@@ -119,9 +119,9 @@ fn list_nodes(w: &ProgramContext<'_>, graph: CuGraph) -> ClientResult<Vec<CuGrap
     // SAFETY: the lists have these sizes.
     unsafe {
         d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut room)
-            .map_err(text)?;
+            .map_err(|e| format!("list with room for one more: {e}"))?;
         d.cuGraphGetNodes(graph, fewer.as_mut_ptr(), &raw mut less)
-            .map_err(text)?;
+            .map_err(|e| format!("list with room for one less: {e}"))?;
     }
     if room != count || nodes.pop() != Some(null_mut()) || less != count - 1 || !nodes.starts_with(&fewer) {
         return Err(format!("{room} and {less} of {count} nodes are listed"));
