@@ -107,6 +107,23 @@ impl<'m> Decoder<'m> {
         Ok(bytes)
     }
 
+    /// Reads a byte that is 0 or 1. `what` names it in errors.
+    ///
+    /// # Errors
+    /// If it is another number, or if the message ends before.
+    pub fn read_flag(&mut self, what: &'static str) -> Result<bool, MessageError> {
+        let at = self.at;
+        match self.read::<u8>()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(MessageError::Unknown {
+                what,
+                value: other.into(),
+                at,
+            }),
+        }
+    }
+
     /// Reads a number of bytes and the bytes.
     ///
     /// # Errors

@@ -50,6 +50,7 @@ pub mod kinds {
         Array: *mut c_void;
         LinkState: *mut c_void;
         Memory: u64;
+        MipmappedArray: *mut c_void;
     }
 }
 
@@ -91,6 +92,14 @@ pub struct InputBytes<const N: usize>;
 
 impl<const N: usize> Form for InputBytes<N> {
     type Abi = *const c_void;
+}
+
+/// Where the call writes a structure of `N` bytes without pointers and handles. Null is an invalid value.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputBytes<const N: usize>;
+
+impl<const N: usize> Form for OutputBytes<N> {
+    type Abi = *mut c_void;
 }
 
 /// A text that ends with a zero. Null is an invalid value.

@@ -32,11 +32,13 @@ pub enum HandleKind {
     LinkState,
     /// Physical memory.
     Memory,
+    /// A mipmapped array of texels.
+    MipmappedArray,
 }
 
 impl HandleKind {
     /// All kinds, by their numbers.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Context,
         Self::Module,
         Self::Library,
@@ -51,6 +53,7 @@ impl HandleKind {
         Self::Array,
         Self::LinkState,
         Self::Memory,
+        Self::MipmappedArray,
     ];
 
     const fn number(self) -> u32 {

@@ -1,5 +1,7 @@
 //! Messages of calls whose arguments are lists, memory, or structures with pointers.
 
+mod array_copy;
+mod capture;
 mod code;
 mod copy;
 mod graph;
@@ -8,7 +10,10 @@ mod host_memory;
 mod launch;
 mod memory_copy;
 mod session;
+mod texture;
 
+pub use array_copy::{ArrayCopy, ArrayCopyDirection};
+pub use capture::CaptureInfo;
 pub use code::{
     CodeImage, FunctionDescription, FunctionList, FunctionLookup, JitOption, LoadAnswer, LoadCode, MAX_FUNCTIONS,
     MAX_PARAMETERS, ParameterPlace,
@@ -24,12 +29,27 @@ pub use host_memory::AllocateHost;
 pub use launch::{Launch, LaunchAttributeValue, MAX_ARGUMENT_BYTES, MAX_LAUNCH_ATTRIBUTES, is_number_attribute};
 pub use memory_copy::{MemoryCopy, MemoryPlace, MemorySide};
 pub use session::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, MAX_DEVICES, Snapshot};
+pub use texture::{
+    CreateTexture, DescribeObject, ObjectKind, ObjectMemory, ObjectResource, TEXTURE_WORDS, VIEW_WORDS,
+};
 
 /// Maximum number of descriptions of a `cuMemSetAccess`: one for each device, and one for the host.
 pub const MAX_ACCESS_DESCRIPTIONS: u32 = 128;
 
 /// Maximum size of a piece of a linked image in an answer, bytes.
 pub const MAX_LINKED_PIECE: usize = 64 << 10;
+
+/// Returns the size of an attribute of a memory pool, bytes, or `None` for one that is not supported.
+#[must_use]
+pub const fn pool_attribute_bytes(attribute: u32) -> Option<usize> {
+    match attribute {
+        // Reuse of freed memory, and properties of the pool.
+        1..=3 | 9..=12 | 14 => Some(4),
+        // Sizes.
+        4..=8 | 13 => Some(8),
+        _ => None,
+    }
+}
 
 /// Sizes of pointer attributes by their numbers, bytes; 0 for those that are not supported. Attributes 1 and 17 are
 /// handles; 5 is a structure of two numbers.

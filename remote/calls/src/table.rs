@@ -18,11 +18,15 @@ macro_rules! calls {
             cuDevicePrimaryCtxRelease_v2 [] Answered inner (device: Value<i32>);
             cuDevicePrimaryCtxReset_v2 [] Answered inner (device: Value<i32>);
             cuDevicePrimaryCtxGetState [] Answered exported (device: Value<i32>, flags: Output<u32>, active: Output<i32>);
+            cuDevicePrimaryCtxSetFlags_v2 [] Answered exported (device: Value<i32>, flags: Value<u32>);
             cuCtxCreate_v2 [] Answered inner (context: Created<kinds::Context>, flags: Value<u32>, device: Value<i32>);
             cuCtxDestroy_v2 [] Answered inner (context: Destroyed<kinds::Context>);
             cuCtxSynchronize [] Blocking exported ();
             cuCtxSetLimit [] Answered exported (limit: Value<u32>, value: Value<usize>);
             cuCtxGetLimit [] Answered exported (value: Output<usize>, limit: Value<u32>);
+            cuCtxGetStreamPriorityRange [] Answered exported (lowest: OptionalOutput<i32>, highest: OptionalOutput<i32>);
+            cuCtxGetApiVersion [] Answered inner (context: Object<kinds::Context>, version: Output<u32>);
+            cuCtxGetFlags [] Answered exported (flags: Output<u32>);
             cuModuleUnload [] Answered exported (module: Destroyed<kinds::Module>);
             cuModuleGetGlobal_v2 [] Answered exported (at: OptionalOutput<u64>, bytes: OptionalOutput<usize>, module: Object<kinds::Module>, name: Text);
             cuModuleGetFunctionCount [] Answered exported (count: Output<u32>, module: Object<kinds::Module>);
@@ -44,6 +48,8 @@ macro_rules! calls {
             cuMemAllocPitch_v2 [] Answered inner (at: Output<u64>, pitch: Output<usize>, width: Value<usize>, height: Value<usize>, element: Value<u32>);
             cuMemFree_v2 [] Blocking inner (at: Value<u64>);
             cuMemPoolCreate [] Answered inner (pool: Created<kinds::MemPool>, properties: InputBytes<88>);
+            cuMemPoolDestroy [] Answered exported (pool: Destroyed<kinds::MemPool>);
+            cuMemPoolTrimTo [] Answered exported (pool: Object<kinds::MemPool>, bytes: Value<usize>);
             cuMemAllocAsync [] Answered inner (at: Output<u64>, bytes: Value<usize>, stream: Object<kinds::Stream>);
             cuMemAllocFromPoolAsync [] Answered inner (at: Output<u64>, bytes: Value<usize>, pool: Object<kinds::MemPool>, stream: Object<kinds::Stream>);
             cuMemFreeAsync [] Quiet inner (at: Value<u64>, stream: Object<kinds::Stream>);
@@ -70,8 +76,9 @@ macro_rules! calls {
             cuMemsetD2D8Async [] Quiet inner (to: Value<u64>, pitch: Value<usize>, value: Value<u8>, width: Value<usize>, height: Value<usize>, stream: Object<kinds::Stream>);
             cuMemsetD2D16Async [] Quiet inner (to: Value<u64>, pitch: Value<usize>, value: Value<u16>, width: Value<usize>, height: Value<usize>, stream: Object<kinds::Stream>);
             cuMemsetD2D32Async [] Quiet inner (to: Value<u64>, pitch: Value<usize>, value: Value<u32>, width: Value<usize>, height: Value<usize>, stream: Object<kinds::Stream>);
-            cuMemcpyDtoA_v2 [] Answered exported (to: Object<kinds::Array>, offset: Value<usize>, from: Value<u64>, bytes: Value<usize>);
-            cuMemcpyAtoD_v2 [] Answered exported (to: Value<u64>, from: Object<kinds::Array>, offset: Value<usize>, bytes: Value<usize>);
+            cuMemcpyDtoA_v2 [] Blocking inner (to: Object<kinds::Array>, offset: Value<usize>, from: Value<u64>, bytes: Value<usize>);
+            cuMemcpyAtoD_v2 [] Blocking inner (to: Value<u64>, from: Object<kinds::Array>, offset: Value<usize>, bytes: Value<usize>);
+            cuMemcpyAtoA_v2 [] Blocking inner (to: Object<kinds::Array>, to_offset: Value<usize>, from: Object<kinds::Array>, from_offset: Value<usize>, bytes: Value<usize>);
             cuStreamCreate [] Quiet inner (stream: Created<kinds::Stream>, flags: Value<u32>);
             cuStreamCreateWithPriority [] Quiet inner (stream: Created<kinds::Stream>, flags: Value<u32>, priority: Value<i32>);
             cuStreamDestroy_v2 [] Quiet inner (stream: Destroyed<kinds::Stream>);
@@ -79,6 +86,7 @@ macro_rules! calls {
             cuStreamQuery [cuStreamQuery_ptsz] Answered exported (stream: Object<kinds::Stream>);
             cuStreamGetFlags [cuStreamGetFlags_ptsz] Answered exported (stream: Object<kinds::Stream>, flags: Output<u32>);
             cuStreamGetPriority [cuStreamGetPriority_ptsz] Answered exported (stream: Object<kinds::Stream>, priority: Output<i32>);
+            cuStreamGetCtx [cuStreamGetCtx_ptsz] Answered exported (stream: Object<kinds::Stream>, context: Resolved<kinds::Context>);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] Quiet exported (stream: Object<kinds::Stream>, event: Object<kinds::Event>, flags: Value<u32>);
             cuStreamEndCapture [] Answered inner (stream: Object<kinds::Stream>, graph: Resolved<kinds::Graph>);
             cuStreamIsCapturing [cuStreamIsCapturing_ptsz] Answered exported (stream: Object<kinds::Stream>, status: Output<u32>);
@@ -93,14 +101,25 @@ macro_rules! calls {
             cuGraphCreate [] Answered exported (graph: Created<kinds::Graph>, flags: Value<u32>);
             cuGraphInstantiateWithFlags [] Answered exported (exec: Created<kinds::GraphExec>, graph: Object<kinds::Graph>, flags: Value<u64>);
             cuGraphLaunch [cuGraphLaunch_ptsz] Quiet exported (exec: Object<kinds::GraphExec>, stream: Object<kinds::Stream>);
+            cuGraphUpload [cuGraphUpload_ptsz] Quiet exported (exec: Object<kinds::GraphExec>, stream: Object<kinds::Stream>);
+            cuGraphClone [] Answered exported (clone: Created<kinds::Graph>, graph: Object<kinds::Graph>);
+            cuGraphDestroyNode [] Answered exported (node: Destroyed<kinds::GraphNode>);
             cuGraphExecDestroy [] Quiet exported (exec: Destroyed<kinds::GraphExec>);
             cuGraphNodeGetType [] Answered exported (node: Object<kinds::GraphNode>, kind: Output<u32>);
             cuGraphExecChildGraphNodeSetParams [] Answered exported (exec: Object<kinds::GraphExec>, node: Object<kinds::GraphNode>, child: Object<kinds::Graph>);
             cuGraphNodeSetEnabled [] Answered exported (exec: Object<kinds::GraphExec>, node: Object<kinds::GraphNode>, enabled: Value<u32>);
             cuTexObjectDestroy [] Answered exported (object: Value<u64>);
+            cuTexObjectGetTextureDesc [] Answered exported (texture: OutputBytes<104>, object: Value<u64>);
+            cuTexObjectGetResourceViewDesc [] Answered exported (view: OutputBytes<112>, object: Value<u64>);
+            cuSurfObjectDestroy [] Answered exported (object: Value<u64>);
             cuArrayCreate_v2 [] Answered exported (array: Created<kinds::Array>, description: InputBytes<24>);
             cuArray3DCreate_v2 [] Answered exported (array: Created<kinds::Array>, description: InputBytes<40>);
-            cuArrayDestroy [] Answered exported (array: Destroyed<kinds::Array>);
+            cuArrayDestroy [] Blocking inner (array: Destroyed<kinds::Array>);
+            cuArrayGetDescriptor_v2 [] Answered exported (description: OutputBytes<24>, array: Object<kinds::Array>);
+            cuArray3DGetDescriptor_v2 [] Answered inner (description: OutputBytes<40>, array: Object<kinds::Array>);
+            cuMipmappedArrayCreate [] Answered exported (array: Created<kinds::MipmappedArray>, description: InputBytes<40>, levels: Value<u32>);
+            cuMipmappedArrayGetLevel [] Answered exported (level_array: Resolved<kinds::Array>, array: Object<kinds::MipmappedArray>, level: Value<u32>);
+            cuMipmappedArrayDestroy [] Blocking inner (array: Destroyed<kinds::MipmappedArray>);
         }
     };
 }
@@ -194,6 +213,14 @@ crate::calls!(call_ids [
     instantiate_graph: Answered;
     update_exec: Answered;
     capture_to_graph: Answered;
+    capture_info: Answered;
+    copy_array: Blocking;
+    begin_copy_array: Quiet;
+    create_texture: Answered;
+    create_surface: Answered;
+    describe_object: Answered;
+    set_pool_attribute: Answered;
+    get_pool_attribute: Answered;
     open_library: Answered;
     library_call: Quiet;
     finish_library_call: Blocking;

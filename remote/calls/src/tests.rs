@@ -3,6 +3,7 @@
 
 mod graph;
 mod library;
+mod texture;
 
 use crate::message::{
     BeginSession, CodeImage, CopyToDevice, CopyToHost, DeviceSnapshot, FunctionDescription, FunctionList,

@@ -3,16 +3,19 @@
 //! Lines of the table that are `exported` are the driver's functions; code of this crate calls the others.
 
 use crate::errors::{PEER_ACCESS_NOT_ENABLED, PEER_ACCESS_UNSUPPORTED};
+use crate::graphs::CaptureResults;
 use crate::jit_options::JitOptions;
+use crate::memory_hints::HintTarget;
 use crate::procs::Exported;
 use crate::{
-    CallResult, code, connection, contexts, copies, devices, errors, fills, forwarded, graphs, host_functions,
-    host_memory, launches, library_calls, links, memory, memory_copies, occupancy, pointer_attributes, procs, streams,
+    CallResult, arrays, code, connection, contexts, copies, devices, errors, fills, forwarded, graphs, host_functions,
+    host_memory, launches, library_calls, links, memory, memory_copies, memory_hints, occupancy, pointer_attributes, procs, streams, textures,
 };
 use cuda_driver::*;
 use remote_calls::library::LibraryCallFrame;
+use remote_calls::message::ObjectKind;
 use remote_calls::{
-    Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text, Value, kinds,
+    Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes, Resolved, Text, Value, kinds,
 };
 use std::ffi::{c_char, c_void};
 
@@ -189,8 +192,33 @@ own_functions! {
     cuMemcpy2DAsync_v2 [cuMemcpy2DAsync_v2_ptsz] (copy: *const Copy2d, stream: CuStream) => |t| memory_copies::copy_2d(copy, copies::CopyStream::new(stream, t));
     cuMemcpy3D_v2 [cuMemcpy3D_v2_ptds] (copy: *const Copy3d) => |t| memory_copies::copy_3d(copy, copies::default_stream(t));
     cuMemcpy3DAsync_v2 [cuMemcpy3DAsync_v2_ptsz] (copy: *const Copy3d, stream: CuStream) => |t| memory_copies::copy_3d(copy, copies::CopyStream::new(stream, t));
-    cuMemcpyHtoA_v2 [] (to: CuArray, offset: usize, from: *const c_void, bytes: usize) => |_t| memory_copies::to_array(to, offset, from, bytes);
-    cuMemcpyAtoH_v2 [] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize) => |_t| memory_copies::from_array(to, from, offset, bytes);
+    cuMemcpyHtoA_v2 [cuMemcpyHtoA_v2_ptds] (to: CuArray, offset: usize, from: *const c_void, bytes: usize) => |t| arrays::from_host(to, offset, from, bytes, copies::default_stream(t));
+    cuMemcpyHtoAAsync_v2 [cuMemcpyHtoAAsync_v2_ptsz] (to: CuArray, offset: usize, from: *const c_void, bytes: usize, stream: CuStream) => |t| arrays::from_host(to, offset, from, bytes, copies::CopyStream::new(stream, t));
+    cuMemcpyAtoH_v2 [cuMemcpyAtoH_v2_ptds] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize) => |t| arrays::to_host(to, from, offset, bytes, copies::default_stream(t));
+    cuMemcpyAtoHAsync_v2 [cuMemcpyAtoHAsync_v2_ptsz] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize, stream: CuStream) => |t| arrays::to_host(to, from, offset, bytes, copies::CopyStream::new(stream, t));
+    cuMemcpyDtoA_v2 [cuMemcpyDtoA_v2_ptds] (to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize) => |t| arrays::from_device(t, to, offset, from, bytes);
+    cuMemcpyAtoD_v2 [cuMemcpyAtoD_v2_ptds] (to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize) => |t| arrays::to_device(t, to, from, offset, bytes);
+    cuMemcpyAtoA_v2 [cuMemcpyAtoA_v2_ptds] (to: CuArray, to_offset: usize, from: CuArray, from_offset: usize, bytes: usize) => |t| arrays::to_array(t, to, to_offset, from, from_offset, bytes);
+    cuArrayDestroy [] (array: CuArray) => |_t| arrays::destroy(array);
+    cuMipmappedArrayDestroy [] (array: CuMipmappedArray) => |_t| arrays::destroy_mipmapped(array);
+    cuArray3DGetDescriptor_v2 [] (description: *mut c_void, array: CuArray) => |_t| arrays::describe(description.cast(), array);
+    cuTexObjectCreate [] (object: *mut CuObject, resource: *const c_void, texture: *const c_void, view: *const c_void) => |_t| textures::create_texture(object, resource, texture, view);
+    cuTexObjectGetResourceDesc [] (resource: *mut c_void, object: CuObject) => |_t| textures::describe(ObjectKind::Texture, resource, object);
+    cuSurfObjectCreate [] (object: *mut CuObject, resource: *const c_void) => |_t| textures::create_surface(object, resource);
+    cuSurfObjectGetResourceDesc [] (resource: *mut c_void, object: CuObject) => |_t| textures::describe(ObjectKind::Surface, resource, object);
+    cuMemPoolSetAttribute [] (pool: CuMemPool, attribute: u32, value: *mut c_void) => |_t| memory::set_pool_attribute(pool, attribute, value);
+    cuMemPoolGetAttribute [] (pool: CuMemPool, attribute: u32, value: *mut c_void) => |_t| memory::get_pool_attribute(pool, attribute, value);
+    cuMemPrefetchAsync [cuMemPrefetchAsync_ptsz] (at: CuDevicePtr, bytes: usize, device: CuDevice, stream: CuStream) => |t| memory_hints::prefetch(t, at, bytes, HintTarget::Device(device), 0, stream);
+    cuMemPrefetchAsync_v2 [cuMemPrefetchAsync_v2_ptsz] (at: CuDevicePtr, bytes: usize, location: MemLocation, flags: u32, stream: CuStream) => |t| memory_hints::prefetch(t, at, bytes, HintTarget::Location(location), flags, stream);
+    cuMemAdvise [] (at: CuDevicePtr, bytes: usize, advice: u32, device: CuDevice) => |_t| memory_hints::advise(at, bytes, advice, HintTarget::Device(device));
+    cuMemAdvise_v2 [] (at: CuDevicePtr, bytes: usize, advice: u32, location: MemLocation) => |_t| memory_hints::advise(at, bytes, advice, HintTarget::Location(location));
+    cuCtxGetApiVersion [] (context: CuContext, version: *mut u32) => |_t| contexts::api_version(context, version);
+    cuLibraryGetManaged [] (at: *mut CuDevicePtr, bytes: *mut usize, library: CuLibrary, name: *const c_char) => |_t| { let _ = (at, bytes, library, name); Err(NOT_SUPPORTED) };
+    cuStreamGetCtx_v2 [cuStreamGetCtx_v2_ptsz] (stream: CuStream, context: *mut CuContext, part: *mut CuContext) => |t| contexts::of_stream(t, stream, context, part);
+    cuThreadExchangeStreamCaptureMode [] (mode: *mut u32) => |_t| streams::exchange_capture_mode(mode);
+    cuStreamGetCaptureInfo [cuStreamGetCaptureInfo_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64) => |t| graphs::write_capture_info(t, stream, &CaptureResults { status, id, graph: std::ptr::null_mut(), nodes: std::ptr::null_mut(), edges: std::ptr::null_mut(), count: std::ptr::null_mut() });
+    cuStreamGetCaptureInfo_v2 [cuStreamGetCaptureInfo_v2_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, count: *mut usize) => |t| graphs::write_capture_info(t, stream, &CaptureResults { status, id, graph, nodes, edges: std::ptr::null_mut(), count });
+    cuStreamGetCaptureInfo_v3 [cuStreamGetCaptureInfo_v3_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, edges: *mut *const c_void, count: *mut usize) => |t| graphs::write_capture_info(t, stream, &CaptureResults { status, id, graph, nodes, edges, count });
     cuMemHostUnregister [] (at: *mut c_void) => |_t| host_memory::unregister(at);
     cuMemcpyHtoD_v2 [cuMemcpyHtoD_v2_ptds] (to: CuDevicePtr, from: *const c_void, bytes: usize) => |t| copies::to_device(to, from, bytes, copies::default_stream(t));
     cuMemcpyHtoDAsync_v2 [cuMemcpyHtoDAsync_v2_ptsz] (to: CuDevicePtr, from: *const c_void, bytes: usize, stream: CuStream) => |t| copies::to_device(to, from, bytes, copies::CopyStream::new(stream, t));

@@ -4,8 +4,8 @@ use crate::errors::{INVALID_CONTEXT, INVALID_DEVICE};
 use crate::forms::{AbiHandle as _, handle_number};
 use crate::forwarded;
 use crate::pointers::{put, put_if_wanted};
-use crate::{CallResult, connection, lock, thread_state};
-use cuda_driver::{CuContext, CuDevice, INVALID_VALUE, NOT_SUPPORTED};
+use crate::{CallResult, arrays, connection, lock, thread_state};
+use cuda_driver::{CuContext, CuDevice, CuStream, INVALID_VALUE, NOT_SUPPORTED};
 use remote_calls::{HandleKind, HandleNumber};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -50,13 +50,16 @@ pub fn retain_primary(to: *mut CuContext, device: CuDevice) -> CallResult {
 /// `cuDevicePrimaryCtxRelease`.
 pub fn release_primary(device: CuDevice) -> CallResult {
     check_device(device)?;
-    forwarded::cuDevicePrimaryCtxRelease_v2(false, device)
+    forwarded::cuDevicePrimaryCtxRelease_v2(false, device)?;
+    arrays::forget_descriptions();
+    Ok(())
 }
 
 /// `cuDevicePrimaryCtxReset`: an error that every call answers ends with it.
 pub fn reset_primary(device: CuDevice) -> CallResult {
     check_device(device)?;
     forwarded::cuDevicePrimaryCtxReset_v2(false, device)?;
+    arrays::forget_descriptions();
     connection::current()?.forget_sticky_error();
     Ok(())
 }
@@ -92,6 +95,7 @@ pub fn destroy(context: CuContext) -> CallResult {
     }
     forwarded::cuCtxDestroy_v2(false, context)?;
     lock(&CONTEXTS).remove(&number);
+    arrays::forget_descriptions();
     if thread_state::current_context() == number {
         thread_state::pop_context();
     }
@@ -165,4 +169,17 @@ pub fn get_device(to: *mut CuDevice) -> CallResult {
     let current = thread_state::current_context();
     let device = lock(&CONTEXTS).get(&current).copied().ok_or(INVALID_CONTEXT)?;
     put(to, device)
+}
+
+/// `cuCtxGetApiVersion`.
+pub fn api_version(context: CuContext, to: *mut u32) -> CallResult {
+    context_number(context)?;
+    forwarded::cuCtxGetApiVersion(false, context, to)
+}
+
+/// `cuStreamGetCtx`, second version. No context is a part of another one.
+pub fn of_stream(is_per_thread: bool, stream: CuStream, to: *mut CuContext, part: *mut CuContext) -> CallResult {
+    forwarded::cuStreamGetCtx(is_per_thread, stream, to)?;
+    put_if_wanted(part, std::ptr::null_mut());
+    Ok(())
 }

@@ -24,6 +24,8 @@ pub const ALREADY_REGISTERED: CuResult = 712;
 pub const NOT_REGISTERED: CuResult = 713;
 /// `CUDA_ERROR_NOT_PERMITTED`.
 pub const NOT_PERMITTED: CuResult = 800;
+/// `CUDA_ERROR_LOSSY_QUERY`: the answer has data that the program has no memory for.
+pub const LOSSY_QUERY: CuResult = 402;
 
 /// Strings that programs keep pointers to. Each string is created once and never freed.
 static TEXTS: Mutex<Vec<(CuResult, CString)>> = Mutex::new(Vec::new());

@@ -2,12 +2,12 @@
 
 use crate::CallResult;
 use crate::errors::DEVICE_UNAVAILABLE;
-use crate::pointers::{bytes, get, put, text};
+use crate::pointers::{bytes, get, put, put_bytes, text};
 use crate::{handles, request::Request, stream_state};
 use cuda_driver::{CuStream, INVALID_HANDLE, INVALID_VALUE};
 use remote_calls::{
     Created, Decoder, Destroyed, Form, HandleKind, HandleNumber, Input, InputBytes, Kind, Object, OptionalOutput,
-    Output, Resolved, Scalar, Text, Value,
+    Output, OutputBytes, Resolved, Scalar, Text, Value,
 };
 use std::ffi::c_void;
 
@@ -243,6 +243,25 @@ impl<const N: usize> ClientForm for InputBytes<N> {
     fn prepare(argument: *const c_void, request: &mut Request) -> CallResult {
         request.encoder.write_raw(bytes(argument, N)?);
         Ok(())
+    }
+}
+
+impl<const N: usize> ClientForm for OutputBytes<N> {
+    type Pending = *mut c_void;
+
+    fn prepare(argument: *mut c_void, _: &mut Request) -> CallResult<Self::Pending> {
+        if argument.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        Ok(argument)
+    }
+
+    fn complete_unanswered(_: Self::Pending) -> CallResult {
+        Err(DEVICE_UNAVAILABLE)
+    }
+
+    fn complete(to: Self::Pending, answer: &mut Decoder<'_>) -> CallResult {
+        put_bytes(to, answer.read_raw(N).map_err(|_| DEVICE_UNAVAILABLE)?)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Graphs: new nodes, and changes of their work.
 
+mod capture_info;
 mod exec;
 mod queries;
 
+pub use capture_info::{CaptureResults, forget_lists, write_capture_info};
 pub use exec::{
     begin_capture, instantiate_with_log, instantiate_with_parameters, set_exec_node, update, update_first_version,
 };

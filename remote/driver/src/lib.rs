@@ -13,6 +13,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod answer;
+mod arrays;
 mod calls;
 mod code;
 mod connection;
@@ -33,6 +34,7 @@ mod library_calls;
 mod links;
 mod memory;
 mod memory_copies;
+mod memory_hints;
 mod message;
 mod occupancy;
 mod pointer_attributes;
@@ -44,6 +46,7 @@ mod runtime_hint;
 mod staging;
 mod stream_state;
 mod streams;
+mod textures;
 mod thread_state;
 
 /// Result of the driver's functions inside this crate.

@@ -8,8 +8,11 @@ use cuda_driver::{
     ALLOCATION_PINNED, AccessDescription, CuDevicePtr, CuMemPool, CuStream, INVALID_VALUE, LOCATION_DEVICE,
     MemLocation, NOT_SUPPORTED,
 };
-use remote_calls::CallId;
-use remote_calls::message::MAX_ACCESS_DESCRIPTIONS;
+use crate::errors::DEVICE_UNAVAILABLE;
+use crate::forms::handle_number;
+use crate::pointers::{bytes, put_bytes};
+use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pool_attribute_bytes};
+use remote_calls::{CallId, HandleKind};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::RwLock;
@@ -104,4 +107,31 @@ pub fn create_pool(to: *mut CuMemPool, properties: *const c_void) -> CallResult 
         return Err(NOT_SUPPORTED);
     }
     forwarded::cuMemPoolCreate(false, to, properties)
+}
+
+/// `cuMemPoolSetAttribute`.
+pub fn set_pool_attribute(pool: CuMemPool, attribute: u32, value: *const c_void) -> CallResult {
+    let size = pool_attribute_bytes(attribute).ok_or(INVALID_VALUE)?;
+    let mut word = [0; size_of::<u64>()];
+    word.iter_mut()
+        .zip(bytes(value, size)?)
+        .for_each(|(to, from)| *to = *from);
+    let mut request = Request::new(CallId::set_pool_attribute, false)?;
+    request.encoder.write(handle_number(HandleKind::MemPool, pool)?);
+    request.encoder.write(attribute);
+    request.encoder.write(u64::from_le_bytes(word));
+    request.ask().map(drop)
+}
+
+/// `cuMemPoolGetAttribute`.
+pub fn get_pool_attribute(pool: CuMemPool, attribute: u32, to: *mut c_void) -> CallResult {
+    let size = pool_attribute_bytes(attribute)
+        .filter(|_| !to.is_null())
+        .ok_or(INVALID_VALUE)?;
+    let mut request = Request::new(CallId::get_pool_attribute, false)?;
+    request.encoder.write(handle_number(HandleKind::MemPool, pool)?);
+    request.encoder.write(attribute);
+    let answer = request.ask()?;
+    let value: u64 = answer.decoder().read().map_err(|_| DEVICE_UNAVAILABLE)?;
+    put_bytes(to, value.to_le_bytes().get(..size).unwrap_or_default())
 }

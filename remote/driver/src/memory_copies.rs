@@ -1,6 +1,6 @@
 //! Copies of boxes: between host memory, device memory and arrays.
 
-use crate::copies::{CopyStream, default_stream};
+use crate::copies::CopyStream;
 use crate::errors::DEVICE_UNAVAILABLE;
 use crate::forms::{AbiHandle as _, handle_number};
 use crate::host_memory::{self, WindowMemory};
@@ -70,7 +70,10 @@ impl ProgramSide {
         match self.kind {
             MEMORY_HOST => host(side, self.host.addr() as u64),
             MEMORY_DEVICE => Ok(DescribedSide { side, unmapped: None }),
-            MEMORY_UNIFIED if copies::is_only_here(self.device) => host(side, self.device),
+            // Memory of the window is host memory too: a relay sends what a copy reads there.
+            MEMORY_UNIFIED if host_memory::find(self.device).is_some() || copies::is_only_here(self.device) => {
+                host(side, self.device)
+            }
             MEMORY_UNIFIED => Ok(DescribedSide { side, unmapped: None }),
             MEMORY_ARRAY => {
                 side.place = MemoryPlace::Array(handle_number(HandleKind::Array, self.array)?);
@@ -314,52 +317,6 @@ pub const fn box_of(form: &Copy2d) -> Copy3d {
         height: form.height,
         depth: 1,
     }
-}
-
-/// Describes linear host memory and an array, for copies between them.
-fn array_copy(array: CuArray, offset: usize, count: usize) -> Copy3d {
-    let mut form = box_of(&Copy2d {
-        source_x: 0,
-        source_y: 0,
-        source_kind: MEMORY_HOST,
-        source_host: std::ptr::null(),
-        source_device: 0,
-        source_array: array,
-        source_pitch: 0,
-        to_x: 0,
-        to_y: 0,
-        to_kind: MEMORY_HOST,
-        to_host: std::ptr::null_mut(),
-        to_device: 0,
-        to_array: array,
-        to_pitch: 0,
-        width: count,
-        height: 1,
-    });
-    (form.source_x, form.to_x) = (offset, offset);
-    form
-}
-
-/// `cuMemcpyHtoA`.
-pub fn to_array(to: CuArray, offset: usize, from: *const c_void, count: usize) -> CallResult {
-    let form = Copy3d {
-        source_x: 0,
-        source_host: from,
-        to_kind: MEMORY_ARRAY,
-        ..array_copy(to, offset, count)
-    };
-    copy(&form, default_stream(false))
-}
-
-/// `cuMemcpyAtoH`.
-pub fn from_array(to: *mut c_void, from: CuArray, offset: usize, count: usize) -> CallResult {
-    let form = Copy3d {
-        source_kind: MEMORY_ARRAY,
-        to_x: 0,
-        to_host: to,
-        ..array_copy(from, offset, count)
-    };
-    copy(&form, default_stream(false))
 }
 
 /// `cuMemcpy2D` and its relatives.

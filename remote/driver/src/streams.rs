@@ -3,14 +3,17 @@
 use crate::forms::{handle_number, stream_number};
 use crate::forwarded;
 use crate::request::{CallMode, Request};
-use crate::{CallResult, stream_state};
-use cuda_driver::{CuEvent, CuGraph, CuStream, STREAM_NON_BLOCKING};
+use crate::pointers::{get, put};
+use crate::{CallResult, connection, graphs, stream_state, thread_state};
+use cuda_driver::{CuEvent, CuGraph, CuStream, INVALID_VALUE, STREAM_NON_BLOCKING};
 use remote_calls::{CallId, HandleKind};
 
 /// Flag of `cuStreamCreate`, and the largest set of flags.
 const MAX_STREAM_FLAGS: u32 = STREAM_NON_BLOCKING;
 /// Flags of `cuEventCreate` that need no further checks: blocking waits, no timing.
 const MAX_EVENT_FLAGS: u32 = 3;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`, the last mode.
+const MAX_CAPTURE_MODE: u32 = 2;
 
 /// Returns how an object with these flags is created: without an answer, if the flags are sure to be valid.
 const fn creation_mode(flags: u32, max_flags: u32) -> CallMode {
@@ -35,6 +38,7 @@ pub fn destroy(stream: CuStream) -> CallResult {
     let number = handle_number(HandleKind::Stream, stream)?;
     forwarded::cuStreamDestroy_v2(false, stream)?;
     stream_state::end_capture(number);
+    graphs::forget_lists(number);
     Ok(())
 }
 
@@ -52,6 +56,18 @@ pub fn begin_capture(is_per_thread: bool, stream: CuStream, mode: u32) -> CallRe
 /// `cuStreamEndCapture`: a capture that fails ends too.
 pub fn end_capture(is_per_thread: bool, stream: CuStream, graph: *mut CuGraph) -> CallResult {
     let result = forwarded::cuStreamEndCapture(is_per_thread, stream, graph);
-    stream_state::end_capture(stream_number(is_per_thread, stream)?);
+    let number = stream_number(is_per_thread, stream)?;
+    stream_state::end_capture(number);
+    graphs::forget_lists(number);
     result
+}
+
+/// `cuThreadExchangeStreamCaptureMode`.
+pub fn exchange_capture_mode(mode: *mut u32) -> CallResult {
+    connection::current()?;
+    let new = get(mode)?;
+    if new > MAX_CAPTURE_MODE {
+        return Err(INVALID_VALUE);
+    }
+    put(mode, thread_state::exchange_capture_mode(new))
 }

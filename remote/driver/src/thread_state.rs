@@ -1,4 +1,5 @@
-//! State of a thread of the program: its number, its stack of current contexts, and whether it runs a host function.
+//! State of a thread of the program: its number, its stack of current contexts, its capture mode, and whether it runs a
+//! host function.
 
 use remote_calls::HandleNumber;
 use std::cell::{Cell, RefCell};
@@ -9,6 +10,7 @@ static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
 thread_local! {
     static NUMBER: Cell<u32> = const { Cell::new(0) };
     static IS_IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
     /// The stack of a thread is never freed: handlers of the process's end call the driver after destructors have run.
     static CONTEXTS: Cell<Option<&'static RefCell<Vec<HandleNumber>>>> = const { Cell::new(None) };
 }
@@ -78,4 +80,9 @@ pub fn is_in_host_function() -> bool {
 /// Notes that this thread runs a host function, or no longer does.
 pub fn set_in_host_function(is_inside: bool) {
     let _ = IS_IN_HOST_FUNCTION.try_with(|inside| inside.set(is_inside));
+}
+
+/// Changes this thread's capture mode, and returns the one before. It has no effect: captures here forbid nothing.
+pub fn exchange_capture_mode(mode: u32) -> u32 {
+    CAPTURE_MODE.try_with(|current| current.replace(mode)).unwrap_or(0)
 }

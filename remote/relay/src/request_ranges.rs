@@ -4,8 +4,8 @@ use crate::host_memory::HostMemory;
 use crate::record::Area;
 use remote_calls::library::{LibraryArgument, LibraryArguments, ResultPart, ScalarPart};
 use remote_calls::message::{
-    AddNode, AllocateHost, CaptureToGraph, CopyToDevice, CopyToHost, HostPart, Launch, MemoryCopy, MemoryPlace,
-    MemorySide, NodeWork, SetNode,
+    AddNode, AllocateHost, ArrayCopy, ArrayCopyDirection, CaptureToGraph, CopyToDevice, CopyToHost, CreateTexture,
+    HostPart, Launch, MemoryCopy, MemoryPlace, MemorySide, NodeWork, SetNode,
 };
 use remote_calls::{CallId, Decoder, HandleNumber, MessageError, RequestHeader};
 
@@ -145,6 +145,11 @@ impl RequestRanges {
                 let copy = MemoryCopy::read(decoder)?;
                 add_side(&mut self.reads, &copy.source, &copy)?;
                 add_side(&mut self.writes, &copy.target, &copy)?;
+                for side in [&copy.source, &copy.target] {
+                    if let MemoryPlace::Device(at) = side.place {
+                        self.exposes.extend(memory.allocation_at(at));
+                    }
+                }
                 self.is_asynchronous = header.call == CallId::begin_copy_memory;
                 self.reads_exposed = true;
             }
@@ -165,6 +170,29 @@ impl RequestRanges {
                 self.exposes.extend(memory.allocation_at(to));
                 self.exposes.extend(memory.allocation_at(from));
                 self.reads_exposed = true;
+            }
+            CallId::copy_array | CallId::begin_copy_array => {
+                let copy = ArrayCopy::read(decoder)?;
+                let range = SharedRange::window(copy.host, copy.bytes);
+                match copy.direction {
+                    ArrayCopyDirection::ToArray => add(&mut self.reads, range),
+                    ArrayCopyDirection::FromArray => add(&mut self.writes, range),
+                }
+                self.is_asynchronous = header.call == CallId::begin_copy_array;
+            }
+            CallId::cuMemcpyDtoA_v2 => {
+                let (_array, _offset): (HandleNumber, u64) = (decoder.read()?, decoder.read()?);
+                self.exposes.extend(memory.allocation_at(decoder.read()?));
+                self.reads_exposed = true;
+            }
+            CallId::cuMemcpyAtoD_v2 => {
+                self.exposes.extend(memory.allocation_at(decoder.read()?));
+                self.reads_exposed = true;
+            }
+            CallId::create_texture if !memory.is_empty() => {
+                let texture = CreateTexture::read(decoder)?;
+                let at = texture.resource.address();
+                self.exposes.extend(at.and_then(|at| memory.allocation_at(at)));
             }
             CallId::cuMemsetD8_v2
             | CallId::cuMemsetD16_v2
@@ -273,6 +301,7 @@ fn host_range(part: HostPart<'_>, bytes: u64) -> Option<SharedRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remote_calls::message::{ObjectMemory, ObjectResource, TEXTURE_WORDS};
     use remote_calls::{Encoder, HandleKind, RequestFlags};
 
     const WINDOW: u64 = 0x2a00_0000_0000;
@@ -374,6 +403,58 @@ mod tests {
             }
             .write(e);
         })
+    }
+
+    #[test]
+    fn copies_of_arrays_touch_their_bytes_and_textures_expose_their_memory() {
+        let mut memory = memory();
+        let array = HandleNumber::from_client(HandleKind::Array, 3).unwrap();
+        let copy = |direction| ArrayCopy {
+            direction,
+            array,
+            offset: 8,
+            host: 4096 + 64,
+            bytes: 128,
+            stream: stream(),
+        };
+        let range = SharedRange::window(4096 + 64, 128);
+        let to_array = ranges(&mut memory, CallId::copy_array, |e| {
+            copy(ArrayCopyDirection::ToArray).write(e);
+        });
+        assert_eq!(
+            (to_array.reads, to_array.writes, to_array.is_asynchronous),
+            (vec![range], vec![], false)
+        );
+        let from_array = ranges(&mut memory, CallId::begin_copy_array, |e| {
+            copy(ArrayCopyDirection::FromArray).write(e);
+        });
+        assert_eq!(
+            (from_array.reads, from_array.writes, from_array.is_asynchronous),
+            (vec![], vec![range], true)
+        );
+        let texture = |e: &mut Encoder, at| {
+            let texel = [32, 1];
+            CreateTexture {
+                resource: ObjectResource {
+                    memory: ObjectMemory::Linear { at, texel, bytes: 64 },
+                    flags: 0,
+                },
+                texture: [0; TEXTURE_WORDS],
+                view: None,
+            }
+            .write(e);
+        };
+        let elsewhere = ranges(&mut memory, CallId::create_texture, |e| texture(e, 1 << 40));
+        assert_eq!(elsewhere.exposes, []);
+        let pinned = ranges(&mut memory, CallId::create_texture, |e| texture(e, WINDOW + 4096));
+        assert_eq!(pinned.exposes, [4096]);
+        let from_device = ranges(&mut memory, CallId::cuMemcpyDtoA_v2, |e| {
+            e.write(array);
+            e.write(0_u64);
+            e.write(WINDOW + 32_768);
+            e.write(64_u64);
+        });
+        assert_eq!((from_device.exposes, from_device.reads_exposed), (vec![32_768], true));
     }
 
     #[test]

@@ -56,7 +56,10 @@ fn stream_of(scope: &Scope<'_>, number: HandleNumber) -> CallResult<CuStream> {
 }
 
 /// Refuses a copy from or to the program's memory while a stream is captured: a graph would use the staging area.
-fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> CallResult {
+///
+/// # Errors
+/// `STREAM_CAPTURE_UNSUPPORTED` then.
+pub fn refuse_capture(scope: &Scope<'_>, stream: CuStream) -> CallResult {
     if !scope.session.is_capturing() {
         return Ok(());
     }

@@ -1,15 +1,17 @@
 //! The way of a request to the driver.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
-use crate::call_error::CallResult;
+use crate::call_error::{CallError, CallResult};
 use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
-    code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links, memory_copies,
-    memory_queries,
+    array_copies, code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links, memory_copies,
+    memory_queries, textures,
 };
+use remote_calls::message::ObjectKind;
 use remote_calls::{
-    CallId, Created, Decoder, Destroyed, Encoder, Input, InputBytes, Object, OptionalOutput, Output, Resolved, Text,
+    CallId, Created, Decoder, Destroyed, Encoder, HandleKind, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes,
+    Resolved, Text,
     Value, cuda_driver, kinds,
 };
 
@@ -102,6 +104,14 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
         CallId::instantiate_graph => graphs::instantiate(scope, decoder, answer),
         CallId::update_exec => graphs::update(scope, decoder, answer),
         CallId::capture_to_graph => graphs::begin_capture(scope, decoder),
+        CallId::capture_info => graphs::describe_capture(scope, decoder, answer),
+        CallId::copy_array => array_copies::copy(scope, decoder, true),
+        CallId::begin_copy_array => array_copies::copy(scope, decoder, false),
+        CallId::create_texture => textures::create_texture(scope, decoder, answer),
+        CallId::create_surface => textures::create_surface(scope, decoder, answer),
+        CallId::describe_object => textures::describe(scope, decoder, answer),
+        CallId::set_pool_attribute => memory_queries::set_pool_attribute(scope, decoder),
+        CallId::get_pool_attribute => memory_queries::get_pool_attribute(scope, decoder, answer),
         CallId::open_library => library_calls::open(scope, decoder, answer),
         CallId::library_call | CallId::finish_library_call => library_calls::call(scope, decoder, answer),
         CallId::read_generated => library_calls::read_generated(scope, decoder, answer),
@@ -132,6 +142,12 @@ const fn needs_no_context(call: CallId) -> bool {
             | CallId::cuLibraryUnload
             | CallId::cuMemGetAllocationGranularity
             | CallId::cuMemPoolCreate
+            | CallId::cuMemPoolDestroy
+            | CallId::cuMemPoolTrimTo
+            | CallId::set_pool_attribute
+            | CallId::get_pool_attribute
+            | CallId::cuDevicePrimaryCtxSetFlags_v2
+            | CallId::cuCtxGetApiVersion
             | CallId::free_host
             | CallId::expose_host
     )
@@ -142,6 +158,20 @@ fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> CallResult
     match call {
         CallId::cuMemcpyAsync => memory_queries::check_unified(scope, arguments),
         CallId::cuMemPoolCreate => memory_queries::check_pool(arguments),
+        CallId::cuTexObjectDestroy => check_object(scope, ObjectKind::Texture, arguments),
+        CallId::cuTexObjectGetTextureDesc | CallId::cuTexObjectGetResourceViewDesc => {
+            check_object(scope, ObjectKind::Texture, arguments)
+        }
+        CallId::cuSurfObjectDestroy => check_object(scope, ObjectKind::Surface, arguments),
+        // A level ends with its mipmapped array: drivers would use it after its end.
+        CallId::cuArrayDestroy => {
+            let mut arguments = arguments;
+            let owner = scope.session.handles.owner_of(arguments.read()?);
+            match owner.kind() {
+                Some(HandleKind::MipmappedArray) => Err(CallError::Result(cuda_driver::INVALID_HANDLE)),
+                _ => Ok(()),
+            }
+        }
         CallId::cuCtxDestroy_v2 | CallId::cuDevicePrimaryCtxReset_v2 | CallId::cuDevicePrimaryCtxRelease_v2 => {
             scope.session.copies.settle(&scope.session.driver);
             scope.session.host_copies.settle(&scope.session.driver);
@@ -149,6 +179,11 @@ fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> CallResult
         }
         _ => Ok(()),
     }
+}
+
+/// Checks the object of a call on texture or surface objects. It is the only argument that travels.
+fn check_object(scope: &Scope<'_>, kind: ObjectKind, mut arguments: Decoder<'_>) -> CallResult {
+    scope.session.texture_objects.check(kind, arguments.read()?)
 }
 
 /// Does what the worker's own state needs after a call; `results` are those of a call that succeeded.
@@ -166,6 +201,7 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
             contexts::forget();
             if let Ok(context) = arguments.read() {
                 scope.session.forget_thread_streams(context);
+                scope.session.texture_objects.forget(context);
             }
         }
         CallId::cuDevicePrimaryCtxReset_v2 | CallId::cuDevicePrimaryCtxRelease_v2 => {
@@ -176,13 +212,29 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
             {
                 scope.session.handles.remove_children(context);
                 scope.session.forget_thread_streams(context);
+                scope.session.texture_objects.forget(context);
             }
         }
         CallId::cuMemcpyAsync if results.is_some() => memory_queries::note_unified_copy(scope, arguments),
         // A capture that fails ends too.
         CallId::cuStreamEndCapture => {
             if let Ok(stream) = arguments.read() {
-                scope.end_capture(stream);
+                scope.end_capture(stream, results.is_none());
+            }
+        }
+        CallId::cuTexObjectDestroy | CallId::cuSurfObjectDestroy if results.is_some() => {
+            let kind = match call {
+                CallId::cuTexObjectDestroy => ObjectKind::Texture,
+                _ => ObjectKind::Surface,
+            };
+            if let Ok(object) = arguments.read() {
+                scope.session.texture_objects.remove(kind, object);
+            }
+        }
+        // A level ends with its mipmapped array, and not only with the context.
+        CallId::cuMipmappedArrayGetLevel => {
+            if let (Ok(array), Some(Ok(level))) = (arguments.read(), results.map(|mut r| r.read())) {
+                scope.session.handles.set_owner(level, array);
             }
         }
         // The library's module ends with the library, and not with the context.

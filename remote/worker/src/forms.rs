@@ -6,7 +6,7 @@ use crate::session::Scope;
 use cuda_driver::{INVALID_VALUE, NOT_SUPPORTED};
 use remote_calls::{
     Created, Decoder, Destroyed, Encoder, Form, HandleKind, HandleNumber, Input, InputBytes, Kind, Object,
-    OptionalOutput, Output, Resolved, Scalar, Text, Value,
+    OptionalOutput, Output, OutputBytes, Resolved, Scalar, Text, Value,
 };
 use std::ffi::{CString, c_char, c_void};
 
@@ -257,6 +257,25 @@ impl<const N: usize> WorkerForm for InputBytes<N> {
 
     fn argument(place: &mut Self::Place) -> *const c_void {
         place.as_ptr().cast()
+    }
+}
+
+impl<const N: usize> WorkerForm for OutputBytes<N> {
+    /// Aligned as the driver's structures are.
+    type Place = Box<[u64]>;
+
+    fn read(_: &mut Decoder<'_>, _: &Scope<'_>) -> CallResult<Self::Place> {
+        Ok(vec![0; N.div_ceil(size_of::<u64>())].into_boxed_slice())
+    }
+
+    fn argument(place: &mut Self::Place) -> *mut c_void {
+        place.as_mut_ptr().cast()
+    }
+
+    fn complete(place: Self::Place, _: &Scope<'_>, answer: &mut Encoder) -> CallResult {
+        let bytes: Vec<u8> = place.iter().flat_map(|word| word.to_le_bytes()).take(N).collect();
+        answer.write_raw(&bytes);
+        Ok(())
     }
 }
 

@@ -1,9 +1,11 @@
 //! Graphs: nodes and their work.
 #![allow(unsafe_code, reason = "calls of the driver")]
 
+mod capture_info;
 mod exec;
 mod queries;
 
+pub use capture_info::describe_capture;
 pub use exec::{begin_capture, begin_stream_capture, instantiate, update};
 pub use queries::{describe, find_child, get_attribute, list_edges, list_nodes, set_attribute};
 

@@ -68,6 +68,12 @@ impl Handles {
         outermost
     }
 
+    /// Returns what an object ends with, or the null handle if the object is unknown.
+    pub fn owner_of(&self, number: HandleNumber) -> HandleNumber {
+        let maps = lock(&self.maps);
+        maps.objects.get(&number).map(|entry| entry.owner).unwrap_or_default()
+    }
+
     /// Adds an object under the number that the client made. It ends with `owner`.
     ///
     /// # Errors
@@ -106,7 +112,7 @@ impl Handles {
     /// Makes an object end with another owner.
     pub fn set_owner(&self, number: HandleNumber, owner: HandleNumber) {
         let mut maps = lock(&self.maps);
-        if let Some(entry) = maps.objects.get_mut(&number) {
+        if let Some(entry) = maps.objects.get_mut(&number).filter(|entry| entry.owner != owner) {
             entry.owner = owner;
             maps.children.entry(owner).or_default().push(number);
         }

@@ -5,6 +5,7 @@
 //! order; one whose call can wait for the device leaves the next request to another thread.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod array_copies;
 mod call_error;
 mod code;
 mod confinement;
@@ -37,6 +38,8 @@ mod serve;
 mod served_program;
 mod session;
 mod staging;
+mod texture_objects;
+mod textures;
 mod worker_process;
 
 pub use confinement::{CONFINEMENT_VARIABLE, Confinement, ConfinementError, confine};

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls of the driver with addresses of shared memory")]
 
 use crate::call_error::{CallError, CallResult};
+use crate::copies::refuse_capture;
 use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
@@ -148,6 +149,9 @@ pub fn copy(scope: &Scope<'_>, decoder: &mut Decoder<'_>, is_waited_for: bool) -
     let is_to_host = matches!(copy.target.place, MemoryPlace::Window(_));
     let copy = to_driver(scope, &copy)?;
     let driver = &scope.session.driver;
+    if is_waited_for {
+        refuse_capture(scope, stream)?;
+    }
     // SAFETY: host ranges are in the window, which stays mapped.
     unsafe {
         driver.cuMemcpy3DAsync_v2(&raw const copy, stream)?;

@@ -6,10 +6,10 @@ use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
 use cuda_driver::{
-    ALLOCATION_PINNED, AccessDescription, CuStream, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation,
+    ALLOCATION_PINNED, AccessDescription, CuMemPool, CuStream, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation,
     NOT_SUPPORTED, POINTER_MEMORY_TYPE,
 };
-use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pointer_attribute_bytes};
+use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pointer_attribute_bytes, pool_attribute_bytes};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError};
 
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`.
@@ -134,6 +134,46 @@ pub fn check_pool(mut arguments: Decoder<'_>) -> CallResult {
         (ALLOCATION_PINNED, 0, LOCATION_DEVICE, 0) => Ok(()),
         _ => Err(CallError::Result(NOT_SUPPORTED)),
     }
+}
+
+/// Reads the pool and the number of an attribute that is supported.
+fn pool_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult<(CuMemPool, u32)> {
+    let (pool, attribute): (HandleNumber, u32) = (decoder.read()?, decoder.read()?);
+    match pool_attribute_bytes(attribute) {
+        Some(_) if pool != HandleNumber::NULL => {
+            let pool = find_object(scope, HandleKind::MemPool, pool)?;
+            Ok((CuMemPool::from_object(pool), attribute))
+        }
+        _ => Err(CallError::Result(INVALID_VALUE)),
+    }
+}
+
+/// Sets an attribute of a memory pool.
+///
+/// # Errors
+/// If the message is invalid, or the driver refuses.
+pub fn set_pool_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
+    let (pool, attribute) = pool_attribute(scope, decoder)?;
+    let mut value: u64 = decoder.read()?;
+    decoder.finish()?;
+    let at = (&raw mut value).cast();
+    // SAFETY: the pool is the driver's, and the value is as long as any attribute.
+    unsafe { scope.session.driver.cuMemPoolSetAttribute(pool, attribute, at) }.map_err(CallError::from)
+}
+
+/// Returns an attribute of a memory pool.
+///
+/// # Errors
+/// If the message is invalid, or the driver refuses.
+pub fn get_pool_attribute(scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
+    let (pool, attribute) = pool_attribute(scope, decoder)?;
+    decoder.finish()?;
+    let mut value = 0u64;
+    let at = (&raw mut value).cast();
+    // SAFETY: as above.
+    unsafe { scope.session.driver.cuMemPoolGetAttribute(pool, attribute, at)? };
+    answer.write(value);
+    Ok(())
 }
 
 /// Notes a copy between any two addresses that was just submitted, if its target is in the window.

@@ -10,6 +10,7 @@ use crate::link_table::Links;
 use crate::lock;
 use crate::report::{Counters, WorkerReport};
 use crate::staging::Staging;
+use crate::texture_objects::TextureObjects;
 use cuda_driver::{CuResult, CuStream, Driver};
 use remote_calls::message::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, Snapshot};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError, TABLE_DIGEST};
@@ -39,6 +40,8 @@ pub struct Session {
     pub host_functions: Arc<HostFunctionLane>,
     /// Links in progress.
     pub links: Links,
+    /// Texture and surface objects.
+    pub texture_objects: TextureObjects,
     /// NVIDIA's libraries above the driver, and their objects.
     pub libraries: Libraries,
     /// Default streams of threads that have their own, by thread and context.
@@ -55,6 +58,8 @@ pub struct Session {
     program: Mutex<(String, u32)>,
     /// Streams whose capture was begun and not ended; default streams of threads with their thread.
     captures: Mutex<HashSet<(u32, HandleNumber)>>,
+    /// Graphs of such streams that the program knows and that end with a capture that fails.
+    captured_graphs: Mutex<HashMap<(u32, HandleNumber), HandleNumber>>,
     /// Contexts in which ranges of the window were registered, by their offsets.
     registrations: Mutex<HashMap<u64, HandleNumber>>,
 }
@@ -83,6 +88,7 @@ impl Session {
             host_functions: Arc::new(host_functions),
             handles: Handles::default(),
             links: Links::default(),
+            texture_objects: TextureObjects::default(),
             libraries: Libraries::default(),
             copies: CopyTickets::default(),
             host_copies: HostCopies::default(),
@@ -93,6 +99,7 @@ impl Session {
             counters: Counters::default(),
             program: Mutex::default(),
             captures: Mutex::default(),
+            captured_graphs: Mutex::default(),
             registrations: Mutex::default(),
         }
     }
@@ -264,9 +271,28 @@ impl Scope<'_> {
         lock(&self.session.captures).insert(self.capture_key(stream));
     }
 
-    /// Notes that the capture of a stream has ended, if there was one.
-    pub fn end_capture(&self, stream: HandleNumber) {
-        lock(&self.session.captures).remove(&self.capture_key(stream));
+    /// Returns the handle of the graph that a stream is captured into.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` if the session has too many handles.
+    pub fn note_captured_graph(&self, stream: HandleNumber, graph: u64) -> CallResult<HandleNumber> {
+        let handles = &self.session.handles;
+        if let Some(known) = handles.find_number(HandleKind::Graph, graph) {
+            return Ok(known);
+        }
+        let number = handles.resolve(HandleKind::Graph, graph, self.owner(HandleKind::Graph))?;
+        lock(&self.session.captured_graphs).insert(self.capture_key(stream), number);
+        Ok(number)
+    }
+
+    /// Notes that the capture of a stream has ended, if there was one. A capture that failed has destroyed its graph.
+    pub fn end_capture(&self, stream: HandleNumber, has_failed: bool) {
+        let key = self.capture_key(stream);
+        let was_captured = lock(&self.session.captures).remove(&key);
+        let graph = lock(&self.session.captured_graphs).remove(&key);
+        if let Some(graph) = graph.filter(|_| was_captured && has_failed) {
+            self.session.handles.remove(graph);
+        }
     }
 
     /// Notes a copy to the window that was just submitted to a stream, for a relay.

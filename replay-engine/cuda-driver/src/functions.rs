@@ -25,6 +25,7 @@ macro_rules! functions {
             cuDevicePrimaryCtxRelease_v2 [] (device: CuDevice);
             cuDeviceSetMemPool [] (device: CuDevice, pool: CuMemPool);
             cuDevicePrimaryCtxGetState [] (device: CuDevice, flags: *mut u32, active: *mut i32);
+            cuDevicePrimaryCtxSetFlags_v2 [] (device: CuDevice, flags: u32);
             cuDevicePrimaryCtxReset_v2 [] (device: CuDevice);
             cuCtxCreate_v2 [] (context: *mut CuContext, flags: u32, device: CuDevice);
             cuCtxCreate_v4 [] (context: *mut CuContext, how: *mut c_void, flags: u32, device: CuDevice);
@@ -39,6 +40,9 @@ macro_rules! functions {
             cuCtxSynchronize_v2 [] (context: CuContext);
             cuCtxSetLimit [] (limit: u32, value: usize);
             cuCtxGetLimit [] (value: *mut usize, limit: u32);
+            cuCtxGetStreamPriorityRange [] (lowest: *mut i32, highest: *mut i32);
+            cuCtxGetApiVersion [] (context: CuContext, version: *mut u32);
+            cuCtxGetFlags [] (flags: *mut u32);
             cuModuleLoad [] (module: *mut CuModule, path: *const c_char);
             cuModuleLoadData [] (module: *mut CuModule, image: *const c_void);
             cuModuleLoadDataEx [] (module: *mut CuModule, image: *const c_void, count: u32, options: *mut i32, values: *mut *mut c_void);
@@ -60,6 +64,7 @@ macro_rules! functions {
             cuLibraryEnumerateKernels [] (kernels: *mut CuKernel, count: u32, library: CuLibrary);
             cuLibraryGetModule [] (module: *mut CuModule, library: CuLibrary);
             cuLibraryGetGlobal [] (at: *mut CuDevicePtr, bytes: *mut usize, library: CuLibrary, name: *const c_char);
+            cuLibraryGetManaged [] (at: *mut CuDevicePtr, bytes: *mut usize, library: CuLibrary, name: *const c_char);
             cuKernelGetFunction [] (function: *mut CuFunction, kernel: CuKernel);
             cuKernelGetLibrary [] (library: *mut CuLibrary, kernel: CuKernel);
             cuKernelGetName [] (name: *mut *const c_char, kernel: CuKernel);
@@ -81,6 +86,10 @@ macro_rules! functions {
             cuMemAllocManaged [] (at: *mut CuDevicePtr, bytes: usize, flags: u32);
             cuMemFree_v2 [] (at: CuDevicePtr);
             cuMemPoolCreate [] (pool: *mut CuMemPool, properties: *const c_void);
+            cuMemPoolDestroy [] (pool: CuMemPool);
+            cuMemPoolTrimTo [] (pool: CuMemPool, bytes: usize);
+            cuMemPoolSetAttribute [] (pool: CuMemPool, attribute: u32, value: *mut c_void);
+            cuMemPoolGetAttribute [] (pool: CuMemPool, attribute: u32, value: *mut c_void);
             cuMemAllocAsync [cuMemAllocAsync_ptsz] (at: *mut CuDevicePtr, bytes: usize, stream: CuStream);
             cuMemAllocFromPoolAsync [cuMemAllocFromPoolAsync_ptsz] (at: *mut CuDevicePtr, bytes: usize, pool: CuMemPool, stream: CuStream);
             cuMemFreeAsync [cuMemFreeAsync_ptsz] (at: CuDevicePtr, stream: CuStream);
@@ -91,6 +100,10 @@ macro_rules! functions {
             cuMemHostUnregister [] (at: *mut c_void);
             cuMemHostGetDevicePointer_v2 [] (to: *mut CuDevicePtr, at: *mut c_void, flags: u32);
             cuMemGetAddressRange_v2 [] (base: *mut CuDevicePtr, bytes: *mut usize, at: CuDevicePtr);
+            cuMemPrefetchAsync [cuMemPrefetchAsync_ptsz] (at: CuDevicePtr, bytes: usize, device: CuDevice, stream: CuStream);
+            cuMemPrefetchAsync_v2 [cuMemPrefetchAsync_v2_ptsz] (at: CuDevicePtr, bytes: usize, location: MemLocation, flags: u32, stream: CuStream);
+            cuMemAdvise [] (at: CuDevicePtr, bytes: usize, advice: u32, device: CuDevice);
+            cuMemAdvise_v2 [] (at: CuDevicePtr, bytes: usize, advice: u32, location: MemLocation);
             cuPointerGetAttribute [] (value: *mut c_void, attribute: i32, at: CuDevicePtr);
             cuPointerGetAttributes [] (count: u32, attributes: *mut i32, values: *mut *mut c_void, at: CuDevicePtr);
             cuIpcGetMemHandle [] (handle: *mut c_void, at: CuDevicePtr);
@@ -117,10 +130,13 @@ macro_rules! functions {
             cuMemcpy2DAsync_v2 [cuMemcpy2DAsync_v2_ptsz] (copy: *const Copy2d, stream: CuStream);
             cuMemcpy3D_v2 [cuMemcpy3D_v2_ptds] (copy: *const Copy3d);
             cuMemcpy3DAsync_v2 [cuMemcpy3DAsync_v2_ptsz] (copy: *const Copy3d, stream: CuStream);
-            cuMemcpyHtoA_v2 [] (to: CuArray, offset: usize, from: *const c_void, bytes: usize);
-            cuMemcpyAtoH_v2 [] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize);
-            cuMemcpyDtoA_v2 [] (to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize);
-            cuMemcpyAtoD_v2 [] (to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize);
+            cuMemcpyHtoA_v2 [cuMemcpyHtoA_v2_ptds] (to: CuArray, offset: usize, from: *const c_void, bytes: usize);
+            cuMemcpyAtoH_v2 [cuMemcpyAtoH_v2_ptds] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize);
+            cuMemcpyDtoA_v2 [cuMemcpyDtoA_v2_ptds] (to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize);
+            cuMemcpyAtoD_v2 [cuMemcpyAtoD_v2_ptds] (to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize);
+            cuMemcpyAtoA_v2 [cuMemcpyAtoA_v2_ptds] (to: CuArray, to_offset: usize, from: CuArray, from_offset: usize, bytes: usize);
+            cuMemcpyHtoAAsync_v2 [cuMemcpyHtoAAsync_v2_ptsz] (to: CuArray, offset: usize, from: *const c_void, bytes: usize, stream: CuStream);
+            cuMemcpyAtoHAsync_v2 [cuMemcpyAtoHAsync_v2_ptsz] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize, stream: CuStream);
             cuMemsetD8_v2 [cuMemsetD8_v2_ptds] (to: CuDevicePtr, value: u8, count: usize);
             cuMemsetD16_v2 [cuMemsetD16_v2_ptds] (to: CuDevicePtr, value: u16, count: usize);
             cuMemsetD32_v2 [cuMemsetD32_v2_ptds] (to: CuDevicePtr, value: u32, count: usize);
@@ -145,6 +161,7 @@ macro_rules! functions {
             cuStreamQuery [cuStreamQuery_ptsz] (stream: CuStream);
             cuStreamGetFlags [cuStreamGetFlags_ptsz] (stream: CuStream, flags: *mut u32);
             cuStreamGetPriority [cuStreamGetPriority_ptsz] (stream: CuStream, priority: *mut i32);
+            cuStreamGetCtx [cuStreamGetCtx_ptsz] (stream: CuStream, context: *mut CuContext);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] (stream: CuStream, event: CuEvent, flags: u32);
             cuStreamAddCallback [cuStreamAddCallback_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32);
             cuStreamBeginCapture_v2 [cuStreamBeginCapture_v2_ptsz] (stream: CuStream, mode: u32);
@@ -152,6 +169,9 @@ macro_rules! functions {
             cuStreamBeginCaptureToGraph [cuStreamBeginCaptureToGraph_ptsz] (stream: CuStream, graph: CuGraph, after: *const CuGraphNode, data: *const c_void, count: usize, mode: u32);
             cuStreamEndCapture [cuStreamEndCapture_ptsz] (stream: CuStream, graph: *mut CuGraph);
             cuStreamIsCapturing [cuStreamIsCapturing_ptsz] (stream: CuStream, status: *mut u32);
+            cuStreamGetCaptureInfo_v2 [cuStreamGetCaptureInfo_v2_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, count: *mut usize);
+            cuStreamGetCaptureInfo_v3 [cuStreamGetCaptureInfo_v3_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, edges: *mut *const c_void, count: *mut usize);
+            cuThreadExchangeStreamCaptureMode [] (mode: *mut u32);
             cuEventCreate [] (event: *mut CuEvent, flags: u32);
             cuEventDestroy_v2 [] (event: CuEvent);
             cuEventRecord [cuEventRecord_ptsz] (event: CuEvent, stream: CuStream);
@@ -171,7 +191,10 @@ macro_rules! functions {
             cuGraphInstantiateWithFlags [] (exec: *mut CuGraphExec, graph: CuGraph, flags: u64);
             cuGraphInstantiateWithParams [cuGraphInstantiateWithParams_ptsz] (exec: *mut CuGraphExec, graph: CuGraph, parameters: *mut c_void);
             cuGraphLaunch [cuGraphLaunch_ptsz] (exec: CuGraphExec, stream: CuStream);
+            cuGraphUpload [cuGraphUpload_ptsz] (exec: CuGraphExec, stream: CuStream);
             cuGraphDestroy [] (graph: CuGraph);
+            cuGraphDestroyNode [] (node: CuGraphNode);
+            cuGraphClone [] (clone: *mut CuGraph, graph: CuGraph);
             cuGraphExecDestroy [] (exec: CuGraphExec);
             cuGraphExecUpdate_v2 [] (exec: CuGraphExec, graph: CuGraph, result: *mut c_void);
             cuGraphExecUpdate [] (exec: CuGraphExec, graph: CuGraph, node: *mut CuGraphNode, result: *mut u32);
@@ -196,10 +219,20 @@ macro_rules! functions {
             cuGraphNodeSetEnabled [] (exec: CuGraphExec, node: CuGraphNode, enabled: u32);
             cuTexObjectCreate [] (object: *mut CuObject, resource: *const c_void, texture: *const c_void, view: *const c_void);
             cuTexObjectDestroy [] (object: CuObject);
+            cuTexObjectGetResourceDesc [] (resource: *mut c_void, object: CuObject);
+            cuTexObjectGetTextureDesc [] (texture: *mut c_void, object: CuObject);
+            cuTexObjectGetResourceViewDesc [] (view: *mut c_void, object: CuObject);
             cuSurfObjectCreate [] (object: *mut CuObject, resource: *const c_void);
+            cuSurfObjectDestroy [] (object: CuObject);
+            cuSurfObjectGetResourceDesc [] (resource: *mut c_void, object: CuObject);
             cuArrayCreate_v2 [] (array: *mut CuArray, description: *const c_void);
             cuArray3DCreate_v2 [] (array: *mut CuArray, description: *const c_void);
             cuArrayDestroy [] (array: CuArray);
+            cuArrayGetDescriptor_v2 [] (description: *mut c_void, array: CuArray);
+            cuArray3DGetDescriptor_v2 [] (description: *mut c_void, array: CuArray);
+            cuMipmappedArrayCreate [] (array: *mut CuMipmappedArray, description: *const c_void, levels: u32);
+            cuMipmappedArrayGetLevel [] (level_array: *mut CuArray, array: CuMipmappedArray, level: u32);
+            cuMipmappedArrayDestroy [] (array: CuMipmappedArray);
         }
     };
 }

@@ -34,6 +34,8 @@ pub type CuGraphExec = *mut c_void;
 pub type CuMemPool = *mut c_void;
 /// Handle of an array of texels.
 pub type CuArray = *mut c_void;
+/// Handle of a mipmapped array, each of whose levels is an array.
+pub type CuMipmappedArray = *mut c_void;
 /// Handle of physical memory, created by `cuMemCreate` of [`crate::Driver`].
 pub type CuMemHandle = u64;
 /// Handle of a texture or surface object.
@@ -214,6 +216,69 @@ pub struct AccessDescription {
     pub location: MemLocation,
     /// [`ACCESS_READ_WRITE`].
     pub flags: u32,
+}
+
+/// `CU_RESOURCE_TYPE_ARRAY`.
+pub const RESOURCE_ARRAY: u32 = 0;
+/// `CU_RESOURCE_TYPE_MIPMAPPED_ARRAY`.
+pub const RESOURCE_MIPMAPPED_ARRAY: u32 = 1;
+/// `CU_RESOURCE_TYPE_LINEAR`.
+pub const RESOURCE_LINEAR: u32 = 2;
+/// `CU_RESOURCE_TYPE_PITCH2D`.
+pub const RESOURCE_ROWS: u32 = 3;
+
+/// `CUDA_RESOURCE_DESC`: memory that a texture or surface object accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ResourceDescription {
+    /// [`RESOURCE_ARRAY`] or another.
+    pub kind: u32,
+    /// Not used.
+    pub pad: u32,
+    /// The handle of an array, or the address of linear memory.
+    pub memory: u64,
+    /// `CUarray_format` of a texel of linear memory.
+    pub format: u32,
+    /// Number of channels of a texel of linear memory.
+    pub channels: u32,
+    /// Size of linear memory, bytes; of rows, their width and number in texels, and their distance in bytes.
+    pub sizes: [u64; 3],
+    /// Not used.
+    pub reserved: [u64; 11],
+    /// No flags are known.
+    pub flags: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`: sizes and texels of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ArrayDescription {
+    /// Number of texels of a row.
+    pub width: usize,
+    /// Number of rows; 0 for an array with one dimension.
+    pub height: usize,
+    /// Number of slices or layers; 0 for an array without.
+    pub depth: usize,
+    /// `CUarray_format`.
+    pub format: u32,
+    /// Number of channels of a texel.
+    pub channels: u32,
+    /// `CUDA_ARRAY3D_LAYERED` and others.
+    pub flags: u32,
+}
+
+impl ArrayDescription {
+    /// Returns the size of a texel, bytes, or `None` for a format whose texels have no size of their own.
+    #[must_use]
+    pub fn texel_bytes(&self) -> Option<usize> {
+        let channel = match self.format {
+            1 | 8 => 1,
+            2 | 9 | 16 => 2,
+            3 | 10 | 32 => 4,
+            _ => return None,
+        };
+        usize::try_from(self.channels).ok()?.checked_mul(channel)
+    }
 }
 
 /// `CUDA_MEMCPY2D`.

@@ -76,6 +76,12 @@ pub const PROGRAMS: &[&[&str]] = &[
     &["net"],
     &["net", "--via", "library"],
     &["assembled"],
+    &["arrays"],
+    &["arrays", "--destroyed"],
+    &["arrays", "--via", "library"],
+    &["arrays", "--via", "per-thread"],
+    &["details"],
+    &["details", "--via", "dlsym", "--by-name"],
     &["besides"],
     &[
         "besides",

@@ -1,10 +1,12 @@
 //! List of the programs, by name.
 
+mod arrays;
 mod assembled;
 mod blas;
 mod blas_states;
 mod constants;
 mod costs;
+mod details;
 mod edge_cases;
 mod extras;
 mod graph;
@@ -30,7 +32,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 35] = [
+const PROGRAMS: [(&str, Program); 36] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -56,6 +58,8 @@ const PROGRAMS: [(&str, Program); 35] = [
     ("shared", mapped::shared),
     ("past", mapped::past),
     ("collective", simple::collective),
+    ("arrays", arrays::arrays),
+    ("details", details::details),
     ("assembled", assembled::assembled),
     ("constants", constants::constants),
     ("costs", costs::costs),

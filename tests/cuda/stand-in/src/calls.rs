@@ -18,10 +18,13 @@ pub mod host_memory;
 pub mod launches;
 pub mod libraries;
 pub mod linking;
+pub mod memory_hints;
 pub mod memory_queries;
 pub mod modules;
+pub mod pools;
 pub mod procs;
 pub mod streams;
+pub mod textures;
 pub mod virtual_memory;
 
 use crate::call::{Call, is_in_host_function};
@@ -48,10 +51,13 @@ mod implementations {
     pub use super::launches::*;
     pub use super::libraries::*;
     pub use super::linking::*;
+    pub use super::memory_hints::*;
     pub use super::memory_queries::*;
     pub use super::modules::*;
+    pub use super::pools::*;
     pub use super::procs::*;
     pub use super::streams::*;
+    pub use super::textures::*;
     pub use super::virtual_memory::*;
 }
 

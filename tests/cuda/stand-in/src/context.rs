@@ -11,7 +11,7 @@ use cuda_driver::{
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A context.
@@ -24,6 +24,8 @@ pub struct Context {
     ended: AtomicBool,
     /// Streams, and the last work of each.
     order: Mutex<StreamOrder>,
+    /// Flags of the context.
+    pub flags: AtomicU32,
     /// Limits by their numbers.
     pub limits: Mutex<BTreeMap<u32, usize>>,
 }
@@ -38,13 +40,14 @@ thread_local! {
 }
 
 impl Context {
-    /// Creates a context.
-    pub fn make() -> Arc<Self> {
+    /// Creates a context with flags.
+    pub fn make(flags: u32) -> Arc<Self> {
         CONTEXTS.put(|handle| Self {
             handle,
             health: Arc::new(Health::new()),
             ended: AtomicBool::new(false),
             order: Mutex::new(StreamOrder::new()),
+            flags: AtomicU32::new(flags),
             limits: Mutex::new(LIMITS.into()),
         })
     }

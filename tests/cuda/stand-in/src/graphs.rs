@@ -6,7 +6,7 @@ use crate::handles::{Handles, pointer};
 use crate::launch::Launch;
 use crate::transfer::Transfer;
 use crate::{Answer, lock};
-use cuda_driver::CuGraph;
+use cuda_driver::{CuGraph, CuGraphNode};
 use std::sync::{Arc, Mutex};
 
 /// The work of a node.
@@ -25,7 +25,7 @@ pub struct Node {
     pub handle: usize,
     pub work: Mutex<Work>,
     /// Handles of its dependencies, which were created before it.
-    pub after: Vec<usize>,
+    pub after: Mutex<Vec<usize>>,
 }
 
 /// A graph: its nodes in the order of their creation, which is a topological order.
@@ -56,11 +56,22 @@ impl Graph {
         let node = NODES.put(|handle| Node {
             handle,
             work: Mutex::new(work),
-            after,
+            after: Mutex::new(after),
         });
         let handle = node.handle;
         lock(&self.nodes).push(node);
         handle
+    }
+
+    /// Removes a node, with its edges. Returns whether it was one of this graph.
+    fn remove(&self, handle: usize) -> bool {
+        let mut nodes = lock(&self.nodes);
+        let count = nodes.len();
+        nodes.retain(|node| node.handle != handle);
+        for node in nodes.iter() {
+            lock(&node.after).retain(|before| *before != handle);
+        }
+        nodes.len() < count
     }
 
     /// Destroys the graph. Executable graphs made of it stay.
@@ -75,9 +86,19 @@ impl Graph {
     /// Returns its edges, from a node to its dependents.
     pub fn edges(&self) -> Vec<(usize, usize)> {
         let nodes = lock(&self.nodes);
-        let of = |node: &Arc<Node>| node.after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>();
+        let of = |node: &Arc<Node>| {
+            let after = lock(&node.after);
+            after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>()
+        };
         nodes.iter().flat_map(of).collect()
     }
+}
+
+/// Destroys a node, with its edges.
+pub fn destroy_node(node: CuGraphNode) -> Answer {
+    let node = NODES.take(node)?;
+    GRAPHS.all().iter().any(|graph| graph.remove(node.handle));
+    Ok(())
 }
 
 /// Returns a copy of a child graph: later changes of the child itself have no effect on it.
@@ -85,8 +106,8 @@ pub fn clone_graph(child: &Graph) -> Arc<Graph> {
     let own = Graph::new();
     let mut handles = Vec::new();
     for node in lock(&child.nodes).iter() {
-        let after = node
-            .after
+        let after = lock(&node.after);
+        let after = after
             .iter()
             .filter_map(|a| handles.iter().find(|(from, _)| from == a))
             .map(|(_, to)| *to);

@@ -4,6 +4,7 @@
 mod linked;
 mod numbers;
 pub mod run;
+mod texels;
 mod tools;
 pub mod translated;
 
@@ -41,7 +42,7 @@ const fn kernel_entry(name: &'static str, body: Body, registers: u32, shared: u3
     }
 }
 
-const KERNELS: [KernelEntry; 22] = [
+const KERNELS: [KernelEntry; 25] = [
     kernel_entry("vector_add", numbers::vector_add, 16, 0),
     kernel_entry("stride", numbers::stride, 24, 0),
     kernel_entry("reduce", numbers::reduce, 20, 0),
@@ -63,6 +64,9 @@ const KERNELS: [KernelEntry; 22] = [
     kernel_entry("count_up", numbers::count_up, 12, 0),
     kernel_entry("through", numbers::through, 14, 0),
     kernel_entry("weigh", numbers::weigh, 16, 0),
+    kernel_entry("read_texels", texels::read_texels, 12, 0),
+    kernel_entry("read_plane", texels::read_plane, 14, 0),
+    kernel_entry("change_plane", texels::change_plane, 14, 0),
     kernel_entry("ncclDevKernel_AllReduce_Sum_f32_RING_LL", numbers::vector_add, 16, 0),
 ];
 const ORDERS: [KernelEntry; 4] = [

@@ -35,6 +35,7 @@ mod settings;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod textures;
 mod transfer;
 
 /// Result of the driver's functions inside this crate.

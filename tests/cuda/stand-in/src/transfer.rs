@@ -2,6 +2,7 @@
 
 use crate::Answer;
 use crate::codes::{ILLEGAL_ADDRESS, INVALID_VALUE};
+use crate::handles::pointer;
 use crate::memory::arrays::ARRAYS;
 use crate::memory::table::{Ranges, Span, find_containing, ranges, spans};
 use cuda_driver::{Copy3d, CuArray, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED};
@@ -11,7 +12,9 @@ use cuda_driver::{Copy3d, CuArray, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEM
 pub struct Side {
     /// The memory is known to the device; otherwise it is the program's own.
     pub device: bool,
-    /// First address.
+    /// Handle of an array, or 0.
+    array: usize,
+    /// First address; of an array, the offset of the first byte.
     at: u64,
     /// Bytes from one row to the next.
     pitch: u64,
@@ -34,10 +37,22 @@ impl Side {
     pub fn linear(device: bool, at: u64) -> Self {
         Self {
             device,
+            array: 0,
             at,
             pitch: 0,
             slice: 0,
         }
+    }
+
+    /// Returns the side of consecutive bytes of an array, if the array has all of them.
+    pub fn of_array(array: CuArray, offset: usize, bytes: usize) -> Answer<Self> {
+        let array = ARRAYS.get(array)?;
+        let end = (offset as u64).checked_add(bytes as u64);
+        end.filter(|end| *end <= array.bytes).ok_or(INVALID_VALUE)?;
+        Ok(Self {
+            array: array.handle,
+            ..Self::linear(true, offset as u64)
+        })
     }
 
     /// Returns the side for an address whose kind the driver finds out.
@@ -59,7 +74,12 @@ impl Side {
     /// Returns the location of a row in this process.
     fn spans(&self, ranges: &Ranges, y: u64, z: u64, width: u64, write: bool, otherwise: u32) -> Answer<Vec<Span>> {
         let at = self.row(y, z).ok_or(INVALID_VALUE)?;
-        if self.device {
+        if self.array != 0 {
+            let array = ARRAYS.get(pointer(self.array)).map_err(|_| otherwise)?;
+            let end = at.checked_add(width).filter(|end| *end <= array.bytes);
+            end.ok_or(otherwise)?;
+            Ok(vec![Span::of_process(array.at() + at, width)])
+        } else if self.device {
             spans(ranges, at, width, write, otherwise)
         } else {
             Ok(vec![Span::of_process(at, width)])
@@ -91,8 +111,10 @@ impl Transfer {
                     let array = ARRAYS.get(array)?;
                     return Ok(Side {
                         pitch: array.row,
-                        at: array.at() + at[0] as u64 + at[1] as u64 * array.row,
-                        ..Side::linear(false, 0)
+                        slice: array.row * array.rows,
+                        at: array.offset_of(at, [c.width as u64, c.height as u64, c.depth as u64])?,
+                        array: array.handle,
+                        ..Side::linear(true, 0)
                     });
                 }
                 _ => return Err(INVALID_VALUE),
@@ -138,30 +160,40 @@ impl Transfer {
 
     /// Returns the copy as a graph node's structure.
     pub fn to_copy3d(&self) -> Copy3d {
-        let kind = |side: &Side| if side.device { MEMORY_DEVICE } else { MEMORY_HOST };
+        let kind = |side: &Side| match side.device {
+            _ if side.array != 0 => MEMORY_ARRAY,
+            true => MEMORY_DEVICE,
+            false => MEMORY_HOST,
+        };
+        // The position in an array is in the structure; that in other memory is a part of the address.
+        let position = |side: &Side| match (side.array, side.slice.max(1), side.pitch.max(1)) {
+            (0, ..) => [0; 3],
+            (_, slice, row) => [side.at % row, side.at % slice / row, side.at / slice].map(|n| n as usize),
+        };
+        let (source, target) = (position(&self.from), position(&self.to));
         let host = |side: &Side| if side.device { 0 } else { side.at as usize };
-        let device = |side: &Side| if side.device { side.at } else { 0 };
+        let device = |side: &Side| if side.device && side.array == 0 { side.at } else { 0 };
         let height = |side: &Side| side.slice.checked_div(side.pitch).unwrap_or(0) as usize;
         Copy3d {
-            source_x: 0,
-            source_y: 0,
-            source_z: 0,
+            source_x: source[0],
+            source_y: source[1],
+            source_z: source[2],
             source_level: 0,
             source_kind: kind(&self.from),
             source_host: std::ptr::with_exposed_provenance(host(&self.from)),
             source_device: device(&self.from),
-            source_array: std::ptr::null_mut(),
+            source_array: pointer(self.from.array),
             reserved0: std::ptr::null_mut(),
             source_pitch: self.from.pitch as usize,
             source_height: height(&self.from),
-            to_x: 0,
-            to_y: 0,
-            to_z: 0,
+            to_x: target[0],
+            to_y: target[1],
+            to_z: target[2],
             to_level: 0,
             to_kind: kind(&self.to),
             to_host: std::ptr::with_exposed_provenance_mut(host(&self.to)),
             to_device: device(&self.to),
-            to_array: std::ptr::null_mut(),
+            to_array: pointer(self.to.array),
             reserved1: std::ptr::null_mut(),
             to_pitch: self.to.pitch as usize,
             to_height: height(&self.to),
@@ -208,6 +240,7 @@ impl Transfer {
         }
         let from = Side {
             device: false,
+            array: 0,
             at: bytes.as_ptr().expose_provenance() as u64,
             pitch: self.width,
             slice: self.width * self.height,

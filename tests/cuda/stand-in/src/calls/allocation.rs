@@ -1,25 +1,19 @@
-//! Calls that allocate and free device memory, immediately or in a stream's order; and pools for the latter: the device's
-//! own, and those that a program creates.
+//! Calls that allocate and free device memory, immediately or in a stream's order.
 
 use crate::call::Call;
+use crate::calls::pools::kind_of;
 use crate::capture::{refuse_capturing, refuse_unsafe};
-use crate::codes::{INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
+use crate::codes::{INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::context::find_stream_anywhere;
-use crate::handles::{Handles, pointer};
 use crate::memory::allocation::{give_back, take};
 use crate::memory::table::{Kind, Range, find, ranges_mut};
-use crate::pointers::{get, give};
-use crate::{Answer, device, lock};
-use cuda_driver::{ALLOCATION_PINNED, CuDevice, CuDevicePtr, CuMemPool, CuStream, LOCATION_DEVICE};
+use crate::pointers::give;
+use crate::Answer;
+use cuda_driver::{CuDevicePtr, CuMemPool, CuStream};
 use std::ffi::c_void;
-use std::sync::Mutex;
 
-/// The pool that `cuMemAllocAsync` takes from.
-const POOL: usize = 0x5100_ffff_0040;
 /// Pitch of rows from `cuMemAllocPitch`, bytes.
 const PITCH: usize = 512;
-/// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
-const MANAGED: u32 = 2;
 
 fn is_allocation(range: &Range, at: u64) -> bool {
     range.at == at && matches!(range.kind, Kind::Plain | Kind::Pool | Kind::Managed)
@@ -126,50 +120,7 @@ pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer 
     Ok(())
 }
 
-struct Pool {
-    handle: usize,
-    kind: Kind,
-}
-
-static POOLS: Handles<Pool> = Handles::new(13);
-/// The pool that `cuMemAllocAsync` takes from.
-static CURRENT: Mutex<usize> = Mutex::new(POOL);
-
-/// Returns the kind of a pool's memory; `None` for the current pool.
-fn kind_of(pool: Option<CuMemPool>) -> Answer<Kind> {
-    match pool.map_or_else(|| *lock(&CURRENT), |pool| pool as usize) {
-        POOL => Ok(Kind::Pool),
-        other => Ok(POOLS.get(pointer(other))?.kind),
-    }
-}
-
-/// Creates a pool. Its structure starts with the kind of memory, kinds of handles, and the location. Nothing is shared
-/// here.
-pub fn cuMemPoolCreate(call: &Call, to: *mut CuMemPool, properties: *const c_void) -> Answer {
-    call.context()?;
-    let [kind, shared, location, id]: [u32; 4] = get(properties.cast())?;
-    let kind = match kind {
-        ALLOCATION_PINNED if shared == 0 && location == LOCATION_DEVICE && id == 0 => Kind::Pool,
-        MANAGED if shared == 0 => Kind::Managed,
-        _ => return Err(NOT_SUPPORTED),
-    };
-    let pool = POOLS.put(|handle| Pool { handle, kind });
-    give(to, pointer(pool.handle))
-}
-
-pub fn cuDeviceSetMemPool(_: &Call, device: CuDevice, pool: CuMemPool) -> Answer {
-    device::check(device)?;
-    kind_of(Some(pool)).map_err(|_| INVALID_HANDLE)?;
-    *lock(&CURRENT) = pool as usize;
-    Ok(())
-}
-
 /// Memory cannot be shared with other processes here.
 pub fn cuIpcGetMemHandle(_: &Call, _handle: *mut c_void, _at: CuDevicePtr) -> Answer {
     Err(NOT_SUPPORTED)
-}
-
-pub fn cuDeviceGetDefaultMemPool(_: &Call, to: *mut CuMemPool, device: CuDevice) -> Answer {
-    device::check(device)?;
-    give(to, pointer(POOL))
 }

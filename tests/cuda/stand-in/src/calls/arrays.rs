@@ -1,18 +1,18 @@
-//! Calls on arrays of texels. Textures and surfaces are not supported.
+//! Calls on arrays of texels.
 
-use crate::Answer;
 use crate::call::Call;
-use crate::codes::{INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
+use crate::codes::INVALID_VALUE;
 use crate::handles::pointer;
-use crate::memory::arrays::{ARRAYS, Array};
+use crate::memory::arrays::{ARRAYS, Array, MIPMAPPED_ARRAYS, MipmappedArray, destroy, destroy_mipmapped};
 use crate::pointers::{get, give};
-use cuda_driver::{CuArray, CuObject};
+use crate::{Answer, lock};
+use cuda_driver::{ArrayDescription, CuArray, CuMipmappedArray};
 use std::ffi::c_void;
 
 /// `CUDA_ARRAY_DESCRIPTOR`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Description {
+struct PlaneDescription {
     width: usize,
     height: usize,
     format: u32,
@@ -20,47 +20,71 @@ struct Description {
 }
 
 pub fn cuArrayCreate_v2(call: &Call, to: *mut CuArray, description: *const c_void) -> Answer {
-    call.context()?;
-    let d = get(description.cast::<Description>())?;
-    let element = match d.format {
-        1 | 8 => 1,
-        2 | 9 | 16 => 2,
-        3 | 10 | 32 => 4,
-        _ => return Err(INVALID_VALUE),
+    let d = get(description.cast::<PlaneDescription>())?;
+    let description = ArrayDescription {
+        width: d.width,
+        height: d.height,
+        depth: 0,
+        format: d.format,
+        channels: d.channels,
+        flags: 0,
     };
-    if d.width == 0 || !matches!(d.channels, 1 | 2 | 4) {
-        return Err(INVALID_VALUE);
-    }
-    let row = (d.width as u64)
-        .checked_mul(element * u64::from(d.channels))
-        .ok_or(OUT_OF_MEMORY)?;
-    let bytes = row.checked_mul(d.height.max(1) as u64).ok_or(OUT_OF_MEMORY)?;
-    give(to, pointer(Array::make(row, bytes)?.handle))
+    cuArray3DCreate_v2(call, to, (&raw const description).cast())
 }
 
-pub fn cuArray3DCreate_v2(_: &Call, _to: *mut CuArray, _description: *const c_void) -> Answer {
-    Err(NOT_SUPPORTED)
+pub fn cuArray3DCreate_v2(call: &Call, to: *mut CuArray, description: *const c_void) -> Answer {
+    let context = call.context()?;
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let array = Array::make(get(description.cast())?, context.handle, 0)?;
+    give(to, pointer(array.handle))
 }
 
 pub fn cuArrayDestroy(call: &Call, array: CuArray) -> Answer {
     call.context()?.synchronize()?;
-    ARRAYS.take(array).map(drop)
+    destroy(array)
 }
 
-pub fn cuTexObjectCreate(
-    _: &Call,
-    _to: *mut CuObject,
-    _resource: *const c_void,
-    _texture: *const c_void,
-    _view: *const c_void,
+pub fn cuArrayGetDescriptor_v2(call: &Call, to: *mut c_void, array: CuArray) -> Answer {
+    call.context()?;
+    let d = ARRAYS.get(array)?.description;
+    let description = PlaneDescription {
+        width: d.width,
+        height: d.height,
+        format: d.format,
+        channels: d.channels,
+    };
+    give(to.cast(), description)
+}
+
+pub fn cuArray3DGetDescriptor_v2(call: &Call, to: *mut c_void, array: CuArray) -> Answer {
+    call.context()?;
+    give(to.cast(), ARRAYS.get(array)?.description)
+}
+
+pub fn cuMipmappedArrayCreate(
+    call: &Call,
+    to: *mut CuMipmappedArray,
+    description: *const c_void,
+    levels: u32,
 ) -> Answer {
-    Err(NOT_SUPPORTED)
+    let context = call.context()?;
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let array = MipmappedArray::make(get(description.cast())?, levels, context.handle)?;
+    give(to, pointer(array.handle))
 }
 
-pub fn cuTexObjectDestroy(_: &Call, _object: CuObject) -> Answer {
-    Err(NOT_SUPPORTED)
+pub fn cuMipmappedArrayGetLevel(call: &Call, to: *mut CuArray, array: CuMipmappedArray, level: u32) -> Answer {
+    call.context()?;
+    let array = MIPMAPPED_ARRAYS.get(array)?;
+    let level = lock(&array.levels).get(level as usize).copied();
+    give(to, pointer(level.ok_or(INVALID_VALUE)?))
 }
 
-pub fn cuSurfObjectCreate(_: &Call, _to: *mut CuObject, _resource: *const c_void) -> Answer {
-    Err(NOT_SUPPORTED)
+pub fn cuMipmappedArrayDestroy(call: &Call, array: CuMipmappedArray) -> Answer {
+    call.context()?.synchronize()?;
+    destroy_mipmapped(array)
 }

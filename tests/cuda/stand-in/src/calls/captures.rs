@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::capture::{GLOBAL, find_capture, refuse_implicit};
 use crate::graphs::Graph;
 use crate::handles::pointer;
-use crate::pointers::{get_at, give};
+use crate::pointers::{get, get_at, give, give_if_wanted};
 use crate::{Answer, capture};
 use cuda_driver::{CuGraph, CuGraphNode, CuStream};
 use std::ffi::c_void;
@@ -54,4 +54,51 @@ pub fn cuStreamIsCapturing(call: &Call, stream: CuStream, to: *mut u32) -> Answe
         to,
         find_capture(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),
     )
+}
+
+/// `cuStreamGetCaptureInfo` with the data of edges, which is zero here.
+#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+pub fn cuStreamGetCaptureInfo_v3(
+    call: &Call,
+    stream: CuStream,
+    status: *mut u32,
+    id: *mut u64,
+    graph: *mut CuGraph,
+    nodes: *mut *const CuGraphNode,
+    edges: *mut *const c_void,
+    count: *mut usize,
+) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    refuse_implicit(&context, &stream)?;
+    let Some(capture) = find_capture(&stream) else {
+        return give(status, 0);
+    };
+    if capture.check().is_err() {
+        return give(status, 2);
+    }
+    give(status, 1)?;
+    let (node_list, edge_list, number) = capture.lists(&stream);
+    give_if_wanted(id, capture.id);
+    give_if_wanted(graph, pointer(capture.graph()));
+    give_if_wanted(nodes, node_list.cast());
+    give_if_wanted(edges, edge_list.cast());
+    give_if_wanted(count, number);
+    Ok(())
+}
+
+pub fn cuStreamGetCaptureInfo_v2(
+    call: &Call,
+    stream: CuStream,
+    status: *mut u32,
+    id: *mut u64,
+    graph: *mut CuGraph,
+    nodes: *mut *const CuGraphNode,
+    count: *mut usize,
+) -> Answer {
+    cuStreamGetCaptureInfo_v3(call, stream, status, id, graph, nodes, std::ptr::null_mut(), count)
+}
+
+pub fn cuThreadExchangeStreamCaptureMode(_: &Call, mode: *mut u32) -> Answer {
+    let before = capture::exchange_mode(get(mode.cast_const())?)?;
+    give(mode, before)
 }

@@ -1,19 +1,29 @@
 //! Calls on contexts: the device's primary context, and those that a program creates.
 
 use crate::call::Call;
+use crate::calls::streams::HIGHEST;
 use crate::capture::refuse_any_capture;
-use crate::codes::{INVALID_CONTEXT, NOT_SUPPORTED};
+use crate::codes::{INVALID_CONTEXT, INVALID_VALUE, NOT_SUPPORTED};
 use crate::context::{Context, change_stack, current, find};
 use crate::handles::pointer;
 use crate::pointers::{give, give_if_wanted};
-use crate::{Answer, capture, code, device, lock, memory, streams};
+use crate::memory::arrays;
+use crate::{Answer, capture, code, device, lock, memory, streams, textures};
 use cuda_driver::{CuContext, CuDevice, CuResult};
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+
+/// All flags of contexts.
+const CONTEXT_FLAGS: u32 = 0xff;
+/// Version of the interface of contexts.
+const API_VERSION: u32 = 3_020;
 
 /// The primary context, and its retain count.
 struct Primary {
     retained: u32,
+    /// Flags of the next primary context.
+    flags: u32,
     context: Option<Arc<Context>>,
     /// The last context was destroyed with an error: a real device has no next one in the same process.
     broken: Option<CuResult>,
@@ -21,6 +31,7 @@ struct Primary {
 
 static PRIMARY: Mutex<Primary> = Mutex::new(Primary {
     retained: 0,
+    flags: 0,
     context: None,
     broken: None,
 });
@@ -32,6 +43,8 @@ fn end(context: &Context) -> Answer {
     capture::forget(context.handle);
     streams::forget(context.handle);
     code::forget(context.handle);
+    textures::forget(context.handle);
+    arrays::forget(context.handle);
     memory::forget(context.handle);
     context.remove();
     how
@@ -43,7 +56,8 @@ pub fn cuDevicePrimaryCtxRetain(_: &Call, to: *mut CuContext, device: CuDevice) 
     if let Some(code) = primary.broken {
         return Err(code);
     }
-    let handle = primary.context.get_or_insert_with(Context::make).handle;
+    let flags = primary.flags;
+    let handle = primary.context.get_or_insert_with(|| Context::make(flags)).handle;
     give(to, pointer(handle))?;
     primary.retained += 1;
     Ok(())
@@ -65,8 +79,23 @@ pub fn cuDevicePrimaryCtxRelease_v2(call: &Call, device: CuDevice) -> Answer {
 
 pub fn cuDevicePrimaryCtxGetState(_: &Call, device: CuDevice, flags: *mut u32, active: *mut i32) -> Answer {
     device::check(device)?;
-    give(flags, 0)?;
-    give(active, i32::from(lock(&PRIMARY).context.is_some()))
+    let primary = lock(&PRIMARY);
+    give(flags, primary.flags)?;
+    give(active, i32::from(primary.context.is_some()))
+}
+
+/// Sets the flags of the primary context. A context that exists has them from then on.
+pub fn cuDevicePrimaryCtxSetFlags_v2(_: &Call, device: CuDevice, flags: u32) -> Answer {
+    device::check(device)?;
+    if flags & !CONTEXT_FLAGS != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let mut primary = lock(&PRIMARY);
+    primary.flags = flags;
+    if let Some(context) = &primary.context {
+        context.flags.store(flags, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 pub fn cuDevicePrimaryCtxReset_v2(_: &Call, device: CuDevice) -> Answer {
@@ -80,9 +109,9 @@ pub fn cuDevicePrimaryCtxReset_v2(_: &Call, device: CuDevice) -> Answer {
     Ok(())
 }
 
-pub fn cuCtxCreate_v2(_: &Call, to: *mut CuContext, _flags: u32, device: CuDevice) -> Answer {
+pub fn cuCtxCreate_v2(_: &Call, to: *mut CuContext, flags: u32, device: CuDevice) -> Answer {
     device::check(device)?;
-    let context = Context::make();
+    let context = Context::make(flags);
     give(to, pointer(context.handle))?;
     change_stack(|stack| stack.push(context))
 }
@@ -177,4 +206,20 @@ pub fn cuCtxGetLimit(call: &Call, to: *mut usize, limit: u32) -> Answer {
     let context = call.context()?;
     let value = lock(&context.limits).get(&limit).copied();
     give(to, value.ok_or(NOT_SUPPORTED)?)
+}
+
+pub fn cuCtxGetFlags(call: &Call, to: *mut u32) -> Answer {
+    give(to, call.context()?.flags.load(Ordering::Relaxed))
+}
+
+pub fn cuCtxGetApiVersion(_: &Call, context: CuContext, to: *mut u32) -> Answer {
+    find(context)?;
+    give(to, API_VERSION)
+}
+
+pub fn cuCtxGetStreamPriorityRange(call: &Call, lowest: *mut i32, highest: *mut i32) -> Answer {
+    call.context()?;
+    give_if_wanted(lowest, 0);
+    give_if_wanted(highest, HIGHEST);
+    Ok(())
 }

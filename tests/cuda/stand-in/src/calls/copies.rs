@@ -4,7 +4,6 @@ use crate::call::Call;
 use crate::codes::INVALID_VALUE;
 use crate::context::Context;
 use crate::graphs::Work;
-use crate::memory::arrays::ARRAYS;
 use crate::pointers::{get, get_at, give_if_wanted};
 use crate::streams::Stream;
 use crate::transfer::{Side, Transfer};
@@ -216,32 +215,69 @@ pub fn cuMemcpy3DAsync_v2(call: &Call, c: *const Copy3d, stream: CuStream) -> An
     later(call, Transfer::from_copy3d(&get(c)?)?, stream)
 }
 
-/// Returns a location in an array, if it has this many bytes there.
-fn in_array(array: CuArray, offset: usize, bytes: usize) -> Answer<Side> {
-    let array = ARRAYS.get(array)?;
-    let end = (offset as u64)
-        .checked_add(bytes as u64)
-        .filter(|end| *end <= array.bytes);
-    end.ok_or(INVALID_VALUE)?;
-    Ok(Side::linear(false, array.at() + offset as u64))
-}
-
 pub fn cuMemcpyHtoA_v2(call: &Call, to: CuArray, offset: usize, from: *const c_void, bytes: usize) -> Answer {
     let from = Side::linear(false, from as u64);
-    now(call, Transfer::linear(in_array(to, offset, bytes)?, from, bytes))
+    now(call, Transfer::linear(Side::of_array(to, offset, bytes)?, from, bytes))
+}
+
+pub fn cuMemcpyHtoAAsync_v2(
+    call: &Call,
+    to: CuArray,
+    offset: usize,
+    from: *const c_void,
+    bytes: usize,
+    stream: CuStream,
+) -> Answer {
+    let from = Side::linear(false, from as u64);
+    later(
+        call,
+        Transfer::linear(Side::of_array(to, offset, bytes)?, from, bytes),
+        stream,
+    )
 }
 
 pub fn cuMemcpyAtoH_v2(call: &Call, to: *mut c_void, from: CuArray, offset: usize, bytes: usize) -> Answer {
     let to = Side::linear(false, to as u64);
-    now(call, Transfer::linear(to, in_array(from, offset, bytes)?, bytes))
+    now(call, Transfer::linear(to, Side::of_array(from, offset, bytes)?, bytes))
+}
+
+pub fn cuMemcpyAtoHAsync_v2(
+    call: &Call,
+    to: *mut c_void,
+    from: CuArray,
+    offset: usize,
+    bytes: usize,
+    stream: CuStream,
+) -> Answer {
+    let to = Side::linear(false, to as u64);
+    later(
+        call,
+        Transfer::linear(to, Side::of_array(from, offset, bytes)?, bytes),
+        stream,
+    )
 }
 
 pub fn cuMemcpyDtoA_v2(call: &Call, to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize) -> Answer {
     let from = Side::linear(true, from);
-    now(call, Transfer::linear(in_array(to, offset, bytes)?, from, bytes))
+    now(call, Transfer::linear(Side::of_array(to, offset, bytes)?, from, bytes))
 }
 
 pub fn cuMemcpyAtoD_v2(call: &Call, to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize) -> Answer {
     let to = Side::linear(true, to);
-    now(call, Transfer::linear(to, in_array(from, offset, bytes)?, bytes))
+    now(call, Transfer::linear(to, Side::of_array(from, offset, bytes)?, bytes))
+}
+
+pub fn cuMemcpyAtoA_v2(
+    call: &Call,
+    to: CuArray,
+    to_offset: usize,
+    from: CuArray,
+    from_offset: usize,
+    bytes: usize,
+) -> Answer {
+    let (to, from) = (
+        Side::of_array(to, to_offset, bytes)?,
+        Side::of_array(from, from_offset, bytes)?,
+    );
+    now(call, Transfer::linear(to, from, bytes))
 }

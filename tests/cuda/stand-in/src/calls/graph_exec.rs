@@ -262,3 +262,9 @@ pub fn cuGraphLaunch(call: &Call, exec: CuGraphExec, stream: CuStream) -> Answer
     context.submit(&stream, Vec::new(), move |health| run(health, &nodes));
     Ok(())
 }
+
+/// A launch needs no upload here.
+pub fn cuGraphUpload(call: &Call, exec: CuGraphExec, stream: CuStream) -> Answer {
+    call.stream(stream)?;
+    EXECS.get(exec).map(drop)
+}

@@ -3,7 +3,7 @@
 use crate::call::{Call, HostFunction};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
 use crate::fill::Fill;
-use crate::graphs::{Graph, NODES, Node, Work, clone_graph};
+use crate::graphs::{Graph, NODES, Node, Work, clone_graph, destroy_node};
 use crate::handles::pointer;
 use crate::launch::Launch;
 use crate::pointers::{get, get_at, give, give_list};
@@ -43,6 +43,18 @@ pub fn cuGraphCreate(call: &Call, to: *mut CuGraph, flags: u32) -> Answer {
 pub fn cuGraphDestroy(_: &Call, graph: CuGraph) -> Answer {
     Graph::find(graph)?.end();
     Ok(())
+}
+
+pub fn cuGraphClone(call: &Call, to: *mut CuGraph, graph: CuGraph) -> Answer {
+    call.context()?;
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    give(to, pointer(clone_graph(&*Graph::find(graph)?).handle))
+}
+
+pub fn cuGraphDestroyNode(_: &Call, node: CuGraphNode) -> Answer {
+    destroy_node(node)
 }
 
 pub fn cuGraphAddKernelNode_v2(

@@ -6,7 +6,7 @@ use crate::code::functions::parameter;
 use crate::code::libraries::{KERNELS, LIBRARIES, Library, function_of};
 use crate::code::modules::{read_file, variable};
 use crate::code::{ImageError, LinkOptions, Text, read};
-use crate::codes::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND};
+use crate::codes::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
 use crate::handles::pointer;
 use crate::pointers::{give, text};
 use crate::{Answer, device};
@@ -90,6 +90,17 @@ pub fn cuLibraryGetGlobal(
     let context = call.context()?;
     refuse_unsafe(&context)?;
     variable(&*LIBRARIES.get(library)?.module(&context)?, at, bytes, name)
+}
+
+/// Managed variables are not implemented.
+pub fn cuLibraryGetManaged(
+    _: &Call,
+    _at: *mut CuDevicePtr,
+    _bytes: *mut usize,
+    _library: CuLibrary,
+    _name: *const c_char,
+) -> Answer {
+    Err(NOT_SUPPORTED)
 }
 
 pub fn cuKernelGetFunction(call: &Call, to: *mut CuFunction, kernel: CuKernel) -> Answer {

@@ -7,12 +7,12 @@ use crate::graphs::Work;
 use crate::handles::pointer;
 use crate::pointers::give;
 use crate::streams::STREAMS;
-use crate::{Answer, capture, streams};
-use cuda_driver::{CuStream, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
+use crate::{Answer, capture, context, streams};
+use cuda_driver::{CuContext, CuStream, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 use std::ffi::c_void;
 
 /// Highest priority; the lowest is 0.
-const HIGHEST: i32 = -5;
+pub const HIGHEST: i32 = -5;
 
 pub fn cuStreamCreate(call: &Call, to: *mut CuStream, flags: u32) -> Answer {
     cuStreamCreateWithPriority(call, to, flags, 0)
@@ -62,6 +62,11 @@ pub fn cuStreamGetFlags(call: &Call, stream: CuStream, to: *mut u32) -> Answer {
 pub fn cuStreamGetPriority(call: &Call, stream: CuStream, to: *mut i32) -> Answer {
     let (_, stream) = call.stream(stream)?;
     give(to, stream.priority)
+}
+
+pub fn cuStreamGetCtx(call: &Call, stream: CuStream, to: *mut CuContext) -> Answer {
+    let (context, _) = context::find_stream_anywhere(call, stream)?;
+    give(to, pointer(context.handle))
 }
 
 pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, data: *mut c_void) -> Answer {
