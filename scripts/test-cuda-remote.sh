@@ -124,21 +124,15 @@ fi
 # Programs with the shared runtime. driver_api without the address of registered memory, which is not served.
 if wants programs && [ -n "${SHARED:-}" ]; then
     for program in vector_add reduction linked globals streams graph cooperative gemm thrust_sort wrong_for_some stride fork_and_threads \
-        faulty launch_cost runtime_calls hotspot pathfinder lud nw srad backprop driver_api; do
+        faulty launch_cost runtime_calls hotspot pathfinder lud nw srad backprop texture driver_api; do
         arguments=()
         [ $program = driver_api ] && arguments=(--skip registered)
         run_program native "$WORK/native" "$SHARED/$program" "${arguments[@]}"
         if [ "$(cat "$WORK/native.code")" = 0 ]; then compare "$program" "$SHARED/$program" "${arguments[@]}"; else bad "$program by itself: $(last_line "$WORK/native.err")"; fi
     done
-    # The runtime has no textures: the loader names the function, at the start or at the first call.
-    for way in $ways; do
-        on "$way" "$SHARED/texture" >"$WORK/log" 2>&1
-        code=$?
-        if [ $code = 127 ] && grep -q 'undefined symbol: cuda' "$WORK/log"; then ok "texture, $way: $(grep -o 'undefined symbol: cuda[A-Za-z0-9]*' "$WORK/log" | head -n 1)"; else bad "texture, $way: exit $code, $(last_line "$WORK/log")"; fi
-    done
 fi
 # Programs on the driver alone. What does not run natively, for want of a library, is left out.
-wants clients && for program in ${CLIENTS:-vector_add reduction globals stride wrong_for_some faulty cooperative linked streams early graph net besides nodes feedback queries owners threads transfers memory corners mapped shared past collective assembled constants states steps blas blas_states blas_failure blas_missing random}; do
+wants clients && for program in ${CLIENTS:-vector_add reduction globals stride wrong_for_some faulty cooperative linked streams early graph net besides nodes feedback queries owners threads transfers memory corners mapped shared past collective assembled arrays details constants states steps blas blas_states blas_failure blas_missing random}; do
     run_program native "$WORK/native" cuda-client "$program"
     if [ "$(cat "$WORK/native.code")" = 0 ]; then compare "client $program" cuda-client "$program"; else echo "skipped: client $program does not run natively: $(last_line "$WORK/native.err")"; fi
 done

@@ -2,8 +2,9 @@
 
 use remote_calls::library::{GeneratedPart, LibraryArguments, LibraryOpening, OpenLibrary, ReadGenerated};
 use remote_calls::message::{
-    BeginSession, CopyToDevice, CopyToHost, FunctionDescription, FunctionList, FunctionLookup, HostFunctionCall,
-    HostFunctionDone, Launch, LaunchHostFunction, LoadAnswer, LoadCode, MemoryCopy, Snapshot,
+    ArrayCopy, BeginSession, CaptureInfo, CopyToDevice, CopyToHost, CreateTexture, DescribeObject, FunctionDescription,
+    FunctionList, FunctionLookup, HostFunctionCall, HostFunctionDone, Launch, LaunchHostFunction, LoadAnswer, LoadCode,
+    MemoryCopy, ObjectResource, Snapshot,
 };
 use remote_calls::{AnswerHeader, Decoder, Encoder, HandleNumber, MessageError, RequestHeader};
 
@@ -20,10 +21,10 @@ macro_rules! messages {
 }
 
 /// All messages. The first byte of an input selects one.
-const MESSAGES: [Message; 20] = messages! {
+const MESSAGES: [Message; 25] = messages! {
     AnswerHeader BeginSession CopyToDevice CopyToHost FunctionDescription FunctionList FunctionLookup HostFunctionCall
     HostFunctionDone Launch LaunchHostFunction LoadAnswer LoadCode MemoryCopy Snapshot LibraryArguments OpenLibrary
-    LibraryOpening ReadGenerated GeneratedPart
+    LibraryOpening ReadGenerated GeneratedPart CreateTexture ArrayCopy CaptureInfo DescribeObject ObjectResource
 };
 
 /// Fuzzes the readers of messages. A first byte after those of the messages selects the header of a request.

@@ -6,9 +6,10 @@ use remote_calls::library::{
     ResultPart, ScalarPart,
 };
 use remote_calls::message::{
-    BeginSession, CodeImage, CopyToDevice, CopyToHost, DeviceSnapshot, FunctionDescription, FunctionList,
+    ArrayCopy, ArrayCopyDirection, BeginSession, CaptureInfo, CodeImage, CopyToDevice, CopyToHost, CreateTexture, DescribeObject, DeviceSnapshot, FunctionDescription, FunctionList,
     FunctionLookup, HostFunctionForm, HostPart, JitOption, Launch, LaunchAttributeValue, LaunchHostFunction,
-    LoadAnswer, LoadCode, MemoryCopy, MemoryPlace, MemorySide, ParameterPlace, Snapshot,
+    LoadAnswer, LoadCode, MemoryCopy, MemoryPlace, MemorySide, ObjectKind, ObjectMemory, ObjectResource, ParameterPlace,
+    Snapshot, TEXTURE_WORDS, VIEW_WORDS,
 };
 use remote_calls::{
     AnswerHeader, CallId, Encoder, HandleKind, HandleNumber, RequestFlags, RequestHeader, TABLE_DIGEST,
@@ -186,6 +187,59 @@ pub(super) fn add(add: Add<'_>) {
         let (generator, offset) = (object, 65_536);
         ReadGenerated { generator, offset }.write(e);
     });
+    let rows = ObjectResource {
+        memory: ObjectMemory::Rows {
+            at: 0x7000_0000,
+            texel: [32, 1],
+            width: 16,
+            height: 8,
+            pitch: 512,
+        },
+        flags: 0,
+    };
+    seed(20, "texture", &|e| {
+        CreateTexture {
+            resource: rows,
+            texture: [1; TEXTURE_WORDS],
+            view: Some([0; VIEW_WORDS]),
+        }
+        .write(e);
+    });
+    seed(21, "array-copy", &|e| {
+        ArrayCopy {
+            direction: ArrayCopyDirection::FromArray,
+            array: handle(HandleKind::Array),
+            offset: 16,
+            host: 4096,
+            bytes: 64,
+            stream,
+        }
+        .write(e);
+    });
+    seed(22, "capture", &|e| {
+        CaptureInfo {
+            status: 1,
+            id: 7,
+            graph: handle(HandleKind::Graph),
+            nodes: vec![handle(HandleKind::GraphNode); 2],
+            edges: vec![0; 2],
+        }
+        .write(e);
+    });
+    seed(23, "object", &|e| {
+        let (kind, object) = (ObjectKind::Surface, 9);
+        DescribeObject { kind, object }.write(e);
+    });
+    for (name, memory) in [
+        ("resource-rows", rows.memory),
+        ("resource-array", ObjectMemory::Array(handle(HandleKind::Array))),
+        (
+            "resource-levels",
+            ObjectMemory::MipmappedArray(handle(HandleKind::MipmappedArray)),
+        ),
+    ] {
+        seed(24, name, &|e| ObjectResource { memory, flags: 0 }.write(e));
+    }
     seed(255, "request", &|e| {
         let header = RequestHeader {
             call: CallId::launch,

@@ -13,6 +13,7 @@ macro_rules! calls {
         $with! {
             $($extra)*
             cuDeviceGetDefaultMemPool [] Answered exported (pool: Resolved<kinds::MemPool>, device: Value<i32>);
+            cuDeviceGetMemPool [] Answered exported (pool: Resolved<kinds::MemPool>, device: Value<i32>);
             cuDeviceSetMemPool [] Answered exported (device: Value<i32>, pool: Object<kinds::MemPool>);
             cuDevicePrimaryCtxRetain [] Answered inner (context: Resolved<kinds::Context>, device: Value<i32>);
             cuDevicePrimaryCtxRelease_v2 [] Answered inner (device: Value<i32>);
@@ -27,6 +28,7 @@ macro_rules! calls {
             cuCtxGetStreamPriorityRange [] Answered exported (lowest: OptionalOutput<i32>, highest: OptionalOutput<i32>);
             cuCtxGetApiVersion [] Answered inner (context: Object<kinds::Context>, version: Output<u32>);
             cuCtxGetFlags [] Answered exported (flags: Output<u32>);
+            cuCtxResetPersistingL2Cache [] Answered exported ();
             cuModuleUnload [] Answered exported (module: Destroyed<kinds::Module>);
             cuModuleGetGlobal_v2 [] Answered exported (at: OptionalOutput<u64>, bytes: OptionalOutput<usize>, module: Object<kinds::Module>, name: Text);
             cuModuleGetFunctionCount [] Answered exported (count: Output<u32>, module: Object<kinds::Module>);
@@ -87,6 +89,9 @@ macro_rules! calls {
             cuStreamGetFlags [cuStreamGetFlags_ptsz] Answered exported (stream: Object<kinds::Stream>, flags: Output<u32>);
             cuStreamGetPriority [cuStreamGetPriority_ptsz] Answered exported (stream: Object<kinds::Stream>, priority: Output<i32>);
             cuStreamGetCtx [cuStreamGetCtx_ptsz] Answered exported (stream: Object<kinds::Stream>, context: Resolved<kinds::Context>);
+            cuStreamSetAttribute [cuStreamSetAttribute_ptsz] Answered exported (stream: Object<kinds::Stream>, attribute: Value<u32>, value: InputBytes<64>);
+            cuStreamGetAttribute [cuStreamGetAttribute_ptsz] Answered exported (stream: Object<kinds::Stream>, attribute: Value<u32>, value: OutputBytes<64>);
+            cuStreamCopyAttributes [cuStreamCopyAttributes_ptsz] Answered exported (to: Object<kinds::Stream>, from: Object<kinds::Stream>);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] Quiet exported (stream: Object<kinds::Stream>, event: Object<kinds::Event>, flags: Value<u32>);
             cuStreamEndCapture [] Answered inner (stream: Object<kinds::Stream>, graph: Resolved<kinds::Graph>);
             cuStreamIsCapturing [cuStreamIsCapturing_ptsz] Answered exported (stream: Object<kinds::Stream>, status: Output<u32>);

@@ -1,11 +1,11 @@
-//! Copies between host and device: bytes, rows, slices and variables.
+//! Copies between host and device: bytes, rows and variables, and the sizes of boxes.
 
 use crate::contexts::bind;
-use crate::errors::{INVALID_COPY_DIRECTION, INVALID_PITCH, INVALID_VALUE, NOT_SUPPORTED};
-use crate::pointers::{address_of, get};
+use crate::errors::{INVALID_COPY_DIRECTION, INVALID_PITCH};
+use crate::pointers::address_of;
 use crate::streams::default_stream;
 use crate::{CallResult, symbols};
-use cuda_driver::{Copy2d, Copy3d, CuStream, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED};
+use cuda_driver::{Copy2d, CuStream, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED};
 use std::ffi::c_void;
 
 /// `cudaMemcpyKind`: what the two addresses of a copy are.
@@ -37,7 +37,7 @@ impl CopyKind {
     }
 
     /// Returns the driver's memory types of source and destination.
-    const fn memory_types(self) -> (u32, u32) {
+    pub(crate) const fn memory_types(self) -> (u32, u32) {
         match self {
             Self::HostToHost => (MEMORY_HOST, MEMORY_HOST),
             Self::HostToDevice => (MEMORY_HOST, MEMORY_DEVICE),
@@ -71,7 +71,7 @@ impl CopyOrder {
     }
 
     /// Returns the stream of a copy that is not [`CopyOrder::Immediate`].
-    fn stream(self) -> Option<CuStream> {
+    pub(crate) fn stream(self) -> Option<CuStream> {
         match self {
             Self::Immediate => None,
             Self::ImmediatePerThread => Some(default_stream(true)),
@@ -80,7 +80,7 @@ impl CopyOrder {
     }
 
     /// Waits for the copy if the call has to.
-    fn finish(self) -> CallResult {
+    pub(crate) fn finish(self) -> CallResult {
         match self {
             Self::ImmediatePerThread => bind()?.cuStreamSynchronize(default_stream(true)),
             Self::Immediate | Self::Queued(_) => Ok(()),
@@ -207,10 +207,11 @@ pub fn copy_rows(rows: CopyRows, kind: u32, order: CopyOrder) -> CallResult {
 /// `cudaPos`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Position {
-    x: usize,
-    y: usize,
-    z: usize,
+    pub x: usize,
+    pub y: usize,
+    pub z: usize,
 }
 
 /// `cudaExtent`.
@@ -235,111 +236,4 @@ pub struct PitchedPointer {
     pub width: usize,
     /// Number of rows of a slice.
     pub height: usize,
-}
-
-/// `cudaMemcpy3DParms`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Copy3dParameters {
-    source_array: *mut c_void,
-    source_position: Position,
-    source: PitchedPointer,
-    to_array: *mut c_void,
-    to_position: Position,
-    to: PitchedPointer,
-    extent: Extent,
-    kind: u32,
-}
-
-impl Copy3dParameters {
-    /// Returns the parameters of a copy of consecutive bytes.
-    #[must_use]
-    pub fn linear(to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Self {
-        let start = Position { x: 0, y: 0, z: 0 };
-        let row = |at| PitchedPointer {
-            at,
-            pitch: bytes,
-            width: bytes,
-            height: 1,
-        };
-        Self {
-            source_array: std::ptr::null_mut(),
-            source_position: start,
-            source: row(from.cast_mut()),
-            to_array: std::ptr::null_mut(),
-            to_position: start,
-            to: row(to),
-            extent: Extent {
-                width: bytes,
-                height: 1,
-                depth: 1,
-            },
-            kind,
-        }
-    }
-
-    /// Returns the driver's form. Arrays are not supported.
-    pub fn to_driver(self) -> CallResult<Copy3d> {
-        let (source_kind, to_kind) = CopyKind::parse(self.kind)?.memory_types();
-        if !self.source_array.is_null() || !self.to_array.is_null() {
-            return Err(NOT_SUPPORTED);
-        }
-        if self.source.at.is_null() || self.to.at.is_null() {
-            return Err(INVALID_VALUE);
-        }
-        let none = std::ptr::null_mut();
-        Ok(Copy3d {
-            source_x: self.source_position.x,
-            source_y: self.source_position.y,
-            source_z: self.source_position.z,
-            source_level: 0,
-            source_kind,
-            source_host: self.source.at,
-            source_device: address_of(self.source.at),
-            source_array: none,
-            reserved0: none,
-            source_pitch: self.source.pitch,
-            source_height: self.source.height,
-            to_x: self.to_position.x,
-            to_y: self.to_position.y,
-            to_z: self.to_position.z,
-            to_level: 0,
-            to_kind,
-            to_host: self.to.at,
-            to_device: address_of(self.to.at),
-            to_array: none,
-            reserved1: none,
-            to_pitch: self.to.pitch,
-            to_height: self.to.height,
-            width: self.extent.width,
-            height: self.extent.height,
-            depth: self.extent.depth,
-        })
-    }
-}
-
-/// `cudaMemcpy3D` and `cudaMemcpy3DAsync`.
-pub fn copy_slices(parameters: *const Copy3dParameters, order: CopyOrder) -> CallResult {
-    let parameters = get(parameters)?;
-    let driver = bind()?;
-    let copy = parameters.to_driver()?;
-    if copy.width == 0 || copy.height == 0 || copy.depth == 0 {
-        return Ok(());
-    }
-    match order.stream() {
-        None => driver.cuMemcpy3D_v2(&raw const copy)?,
-        Some(stream) => driver.cuMemcpy3DAsync_v2(&raw const copy, stream)?,
-    }
-    order.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copy_parameters_have_the_size_of_the_header() {
-        assert_eq!(size_of::<Copy3dParameters>(), 160);
-        assert_eq!(std::mem::offset_of!(Copy3dParameters, kind), 152);
-    }
 }

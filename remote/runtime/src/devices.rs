@@ -5,7 +5,7 @@ use crate::errors::{INVALID_DEVICE, INVALID_VALUE, NO_DEVICE};
 use crate::pointers::{put, put_bytes, put_if_wanted};
 use crate::{CallResult, driver, errors, last_error, thread_state};
 use cuda_driver::CuDevice;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Flag: host memory is mapped. This is always so.
@@ -166,6 +166,62 @@ pub fn write_pci_address(to: *mut c_char, room: i32, device: CuDevice) -> CallRe
     } else {
         Err(INVALID_VALUE)
     }
+}
+
+/// `cudaDeviceGetByPCIBusId`.
+pub fn find_pci_address(to: *mut i32, text: *const c_char) -> CallResult {
+    if to.is_null() || text.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    driver::initialized()?.cuDeviceGetByPCIBusId(to, text)
+}
+
+/// `cudaDeviceGetP2PAttribute`. The numbers are those of the driver.
+pub fn write_peer_attribute(to: *mut i32, attribute: i32, device: CuDevice, peer: CuDevice) -> CallResult {
+    check(device)?;
+    let driver = check(peer)?;
+    if to.is_null() || device == peer {
+        return Err(if to.is_null() { INVALID_VALUE } else { INVALID_DEVICE });
+    }
+    driver.cuDeviceGetP2PAttribute(to, attribute, device, peer)
+}
+
+/// `cudaCtxResetPersistingL2Cache`.
+pub fn reset_cache() -> CallResult {
+    bind()?.cuCtxResetPersistingL2Cache()
+}
+
+/// Returns the driver's flags for a lookup. A caller with default streams of its threads gets functions for them, unless
+/// it asks for others.
+#[must_use]
+pub const fn entry_point_flags(flags: u64, is_per_thread: bool) -> u64 {
+    const PER_THREAD: u64 = 2;
+    match flags {
+        0 if is_per_thread => PER_THREAD,
+        flags => flags,
+    }
+}
+
+/// `cudaGetDriverEntryPoint` and `cudaGetDriverEntryPointByVersion`. The flags are those of the driver. A function that
+/// is missing is a status, and no error.
+pub fn write_entry_point(
+    symbol: *const c_char,
+    to: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+    status: *mut i32,
+) -> CallResult {
+    if symbol.is_null() || to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let mut found = 0;
+    match bind()?.cuGetProcAddress_v2(symbol, to, version, flags, &raw mut found) {
+        Ok(()) => {}
+        Err(errors::SYMBOL_NOT_FOUND) if !status.is_null() => put(to, std::ptr::null_mut())?,
+        Err(code) => return Err(code),
+    }
+    put_if_wanted(status, found);
+    Ok(())
 }
 
 /// `cudaDeviceCanAccessPeer`.

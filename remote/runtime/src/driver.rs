@@ -73,11 +73,9 @@ optional_functions! {
     cuDeviceCanAccessPeer (can_access: *mut i32, device: CuDevice, peer: CuDevice);
     cuCtxEnablePeerAccess (context: CuContext, flags: u32);
     cuCtxDisablePeerAccess (context: CuContext);
-    cuCtxGetStreamPriorityRange (lowest: *mut i32, highest: *mut i32);
-    cuDevicePrimaryCtxSetFlags_v2 (device: CuDevice, flags: u32);
-    cuLibraryGetManaged (at: *mut CuDevicePtr, bytes: *mut usize, library: CuLibrary, name: *const c_char);
+    cuDeviceGetByPCIBusId (device: *mut CuDevice, id: *const c_char);
+    cuDeviceGetP2PAttribute (value: *mut i32, attribute: i32, from: CuDevice, to: CuDevice);
     cuOccupancyAvailableDynamicSMemPerBlock (bytes: *mut usize, function: CuFunction, blocks: i32, threads: i32);
-    cuThreadExchangeStreamCaptureMode (mode: *mut u32);
 }
 
 impl RuntimeDriver {

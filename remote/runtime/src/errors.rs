@@ -13,6 +13,8 @@ pub const INVALID_CONFIGURATION: ErrorCode = 9;
 pub const INVALID_PITCH: ErrorCode = 12;
 /// `cudaErrorInvalidSymbol`: the address is no variable of device code.
 pub const INVALID_SYMBOL: ErrorCode = 13;
+/// `cudaErrorInvalidChannelDescriptor`.
+pub const INVALID_CHANNEL_DESCRIPTOR: ErrorCode = 20;
 /// `cudaErrorInvalidMemcpyDirection`.
 pub const INVALID_COPY_DIRECTION: ErrorCode = 21;
 /// `cudaErrorInsufficientDriver`: there is no driver.

@@ -5,22 +5,28 @@
 
 /// What the expanded tables use.
 pub mod table {
-    pub use crate::copies::{Copy3dParameters, CopyOrder, CopyRows, Extent, PitchedPointer};
+    pub use crate::arrays::{ArrayPosition, LinearRows};
+    pub use crate::channels::ChannelDescription;
+    pub use crate::copies::{CopyOrder, CopyRows, Extent, PitchedPointer};
     pub use crate::device_properties::PropertiesLayout;
     pub use crate::functions::FunctionAttributes;
     pub use crate::graphs::{Dependencies, KernelNodeParameters};
     pub use crate::launch_configuration::{Dim3, LaunchConfiguration};
     pub use crate::launches::RuntimeLaunchConfig;
     pub use crate::libraries::LoadOptions;
+    pub use crate::memory::SharedHandle;
     pub use crate::pointer_attributes::{PointerAttributes12, PointerAttributes13};
     pub use crate::registration::BinaryHandle;
-    pub use crate::streams::{default_stream, resolve};
+    pub use crate::slices::Copy3dParameters;
+    pub use crate::streams::{CaptureResults, default_stream, resolve};
+    pub use crate::textures::{ResourceLayout, TextureDescription, ViewHead};
     pub use crate::{
-        copies, device_properties, devices, error_names, errors, events, functions, graphs, last_error,
-        launch_configuration, launches, libraries, memory, pointer_attributes, registration, streams, symbols,
+        arrays, copies, device_properties, devices, error_names, errors, events, functions, graphs, last_error,
+        launch_configuration, launches, libraries, memory, pointer_attributes, pools, registration, slices, streams, symbols,
+        textures,
     };
     pub use cuda_driver::{
-        CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuKernel, CuLibrary, CuMemPool, CuStream, FillNode,
+        CuArray, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuKernel, CuLibrary, CuMemPool, CuMipmappedArray, CuObject, CuStream, FillNode,
         HostNode, MemLocation,
     };
     pub use std::ffi::{c_char, c_void};
@@ -78,6 +84,7 @@ macro_rules! export_common_functions {
                 cudaPeekAtLastError () -> errors::ErrorCode => last_error::peek();
                 cudaGetErrorName (code: errors::ErrorCode) -> *const c_char => error_names::name(code);
                 cudaGetErrorString (code: errors::ErrorCode) -> *const c_char => error_names::description(code);
+                cudaCreateChannelDesc (x: i32, y: i32, z: i32, w: i32, kind: u32) -> ChannelDescription => ChannelDescription::new([x, y, z, w], kind);
                 __cudaRegisterFatBinary (wrapper: *mut c_void) -> BinaryHandle => registration::register_binary(wrapper);
                 __cudaRegisterFatBinaryEnd (binary: BinaryHandle) -> () => registration::finish_binary(binary);
                 __cudaUnregisterFatBinary (binary: BinaryHandle) -> () => registration::unregister_binary(binary);
@@ -112,7 +119,19 @@ macro_rules! export_common_functions {
                 cudaMallocAsync [cudaMallocAsync_ptsz] (at: *mut *mut c_void, bytes: usize, stream: CuStream) => |t| memory::allocate_async(at, bytes, resolve(stream, t));
                 cudaMallocFromPoolAsync [cudaMallocFromPoolAsync_ptsz] (at: *mut *mut c_void, bytes: usize, pool: CuMemPool, stream: CuStream) => |t| memory::allocate_from_pool(at, bytes, pool, resolve(stream, t));
                 cudaFreeAsync [cudaFreeAsync_ptsz] (at: *mut c_void, stream: CuStream) => |t| memory::free_async(at, resolve(stream, t));
-                cudaDeviceGetDefaultMemPool [] (pool: *mut CuMemPool, device: i32) => |_t| memory::default_pool(pool, device);
+                cudaDeviceGetDefaultMemPool [] (pool: *mut CuMemPool, device: i32) => |_t| pools::write_default(pool, device);
+                cudaDeviceGetMemPool [] (pool: *mut CuMemPool, device: i32) => |_t| pools::write_current(pool, device);
+                cudaDeviceSetMemPool [] (device: i32, pool: CuMemPool) => |_t| pools::set_current(device, pool);
+                cudaMemPoolCreate [] (pool: *mut CuMemPool, properties: *const c_void) => |_t| pools::create(pool, properties);
+                cudaMemPoolDestroy [] (pool: CuMemPool) => |_t| pools::destroy(pool);
+                cudaMemPoolTrimTo [] (pool: CuMemPool, bytes: usize) => |_t| pools::trim(pool, bytes);
+                cudaMemPoolSetAttribute [] (pool: CuMemPool, attribute: u32, value: *mut c_void) => |_t| pools::set_attribute(pool, attribute, value);
+                cudaMemPoolGetAttribute [] (pool: CuMemPool, attribute: u32, to: *mut c_void) => |_t| pools::write_attribute(pool, attribute, to);
+                cudaIpcGetMemHandle [] (_handle: *mut c_void, _at: *mut c_void) => |_t| Err(errors::NOT_SUPPORTED);
+                cudaIpcOpenMemHandle [] (_to: *mut *mut c_void, _handle: SharedHandle, _flags: u32) => |_t| Err(errors::NOT_SUPPORTED);
+                cudaIpcCloseMemHandle [] (_at: *mut c_void) => |_t| Err(errors::NOT_SUPPORTED);
+                cudaIpcGetEventHandle [] (_handle: *mut c_void, _event: CuEvent) => |_t| Err(errors::NOT_SUPPORTED);
+                cudaIpcOpenEventHandle [] (_to: *mut CuEvent, _handle: SharedHandle) => |_t| Err(errors::NOT_SUPPORTED);
                 cudaMemGetInfo [] (free: *mut usize, total: *mut usize) => |_t| memory::sizes(free, total);
                 cudaStreamAttachMemAsync [cudaStreamAttachMemAsync_ptsz] (_stream: CuStream, at: *mut c_void, _bytes: usize, flags: u32) => |_t| memory::attach_to_stream(at, flags);
                 cudaMemset [cudaMemset_ptds] (to: *mut c_void, value: i32, bytes: usize) => |t| memory::fill(to, value, bytes, t.then(|| default_stream(t)));
@@ -124,12 +143,34 @@ macro_rules! export_common_functions {
 
                 cudaMemcpy [cudaMemcpy_ptds] (to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) => |t| copies::copy(to, from, bytes, kind, CopyOrder::immediate(t));
                 cudaMemcpyAsync [cudaMemcpyAsync_ptsz] (to: *mut c_void, from: *const c_void, bytes: usize, kind: u32, stream: CuStream) => |t| copies::copy(to, from, bytes, kind, CopyOrder::Queued(resolve(stream, t)));
+                cudaMallocArray [] (to: *mut CuArray, channels: *const ChannelDescription, width: usize, height: usize, flags: u32) => |_t| arrays::create(to, channels, Extent { width, height, depth: 0 }, flags);
+                cudaMalloc3DArray [] (to: *mut CuArray, channels: *const ChannelDescription, extent: Extent, flags: u32) => |_t| arrays::create(to, channels, extent, flags);
+                cudaFreeArray [] (array: CuArray) => |_t| arrays::destroy(array);
+                cudaArrayGetInfo [] (channels: *mut ChannelDescription, extent: *mut Extent, flags: *mut u32, array: CuArray) => |_t| arrays::write_info(channels, extent, flags, array);
+                cudaGetChannelDesc [] (to: *mut ChannelDescription, array: CuArray) => |_t| arrays::write_channels(to, array);
+                cudaMallocMipmappedArray [] (to: *mut CuMipmappedArray, channels: *const ChannelDescription, extent: Extent, levels: u32, flags: u32) => |_t| arrays::create_mipmapped(to, channels, extent, levels, flags);
+                cudaGetMipmappedArrayLevel [] (to: *mut CuArray, array: CuMipmappedArray, level: u32) => |_t| arrays::write_level(to, array, level);
+                cudaFreeMipmappedArray [] (array: CuMipmappedArray) => |_t| arrays::destroy_mipmapped(array);
+                cudaMemcpy2DToArray [cudaMemcpy2DToArray_ptds] (array: CuArray, x: usize, y: usize, at: *const c_void, pitch: usize, width: usize, height: usize, kind: u32) => |t| arrays::copy_rows_to(ArrayPosition { array, x, y }, LinearRows { at, pitch }, width, height, kind, CopyOrder::immediate(t));
+                cudaMemcpy2DToArrayAsync [cudaMemcpy2DToArrayAsync_ptsz] (array: CuArray, x: usize, y: usize, at: *const c_void, pitch: usize, width: usize, height: usize, kind: u32, stream: CuStream) => |t| arrays::copy_rows_to(ArrayPosition { array, x, y }, LinearRows { at, pitch }, width, height, kind, CopyOrder::Queued(resolve(stream, t)));
+                cudaMemcpy2DFromArray [cudaMemcpy2DFromArray_ptds] (at: *mut c_void, pitch: usize, array: CuArray, x: usize, y: usize, width: usize, height: usize, kind: u32) => |t| arrays::copy_rows_from(LinearRows { at, pitch }, ArrayPosition { array, x, y }, width, height, kind, CopyOrder::immediate(t));
+                cudaMemcpy2DFromArrayAsync [cudaMemcpy2DFromArrayAsync_ptsz] (at: *mut c_void, pitch: usize, array: CuArray, x: usize, y: usize, width: usize, height: usize, kind: u32, stream: CuStream) => |t| arrays::copy_rows_from(LinearRows { at, pitch }, ArrayPosition { array, x, y }, width, height, kind, CopyOrder::Queued(resolve(stream, t)));
+                cudaMemcpy2DArrayToArray [cudaMemcpy2DArrayToArray_ptds] (to: CuArray, to_x: usize, to_y: usize, from: CuArray, from_x: usize, from_y: usize, width: usize, height: usize, kind: u32) => |t| arrays::copy_rows_between(ArrayPosition { array: to, x: to_x, y: to_y }, ArrayPosition { array: from, x: from_x, y: from_y }, width, height, kind, CopyOrder::immediate(t));
+                cudaMemcpyToArray [cudaMemcpyToArray_ptds] (array: CuArray, x: usize, y: usize, from: *const c_void, bytes: usize, kind: u32) => |t| arrays::copy_to(ArrayPosition { array, x, y }, from, bytes, kind, CopyOrder::immediate(t));
+                cudaMemcpyToArrayAsync [cudaMemcpyToArrayAsync_ptsz] (array: CuArray, x: usize, y: usize, from: *const c_void, bytes: usize, kind: u32, stream: CuStream) => |t| arrays::copy_to(ArrayPosition { array, x, y }, from, bytes, kind, CopyOrder::Queued(resolve(stream, t)));
+                cudaMemcpyFromArray [cudaMemcpyFromArray_ptds] (to: *mut c_void, array: CuArray, x: usize, y: usize, bytes: usize, kind: u32) => |t| arrays::copy_from(to, ArrayPosition { array, x, y }, bytes, kind, CopyOrder::immediate(t));
+                cudaMemcpyFromArrayAsync [cudaMemcpyFromArrayAsync_ptsz] (to: *mut c_void, array: CuArray, x: usize, y: usize, bytes: usize, kind: u32, stream: CuStream) => |t| arrays::copy_from(to, ArrayPosition { array, x, y }, bytes, kind, CopyOrder::Queued(resolve(stream, t)));
+                cudaMemcpyArrayToArray [cudaMemcpyArrayToArray_ptds] (to: CuArray, to_x: usize, to_y: usize, from: CuArray, from_x: usize, from_y: usize, bytes: usize, kind: u32) => |t| arrays::copy_between(ArrayPosition { array: to, x: to_x, y: to_y }, ArrayPosition { array: from, x: from_x, y: from_y }, bytes, kind, CopyOrder::immediate(t));
+                cudaDestroyTextureObject [] (object: CuObject) => |_t| textures::destroy_texture(object);
+                cudaGetTextureObjectTextureDesc [] (to: *mut TextureDescription, object: CuObject) => |_t| textures::write_texture(to, object);
+                cudaDestroySurfaceObject [] (object: CuObject) => |_t| textures::destroy_surface(object);
+
                 cudaMemcpyPeer [] (to: *mut c_void, _to_device: i32, from: *const c_void, _from_device: i32, bytes: usize) => |t| copies::copy_peer(to, from, bytes, CopyOrder::immediate(t));
                 cudaMemcpyPeerAsync [] (to: *mut c_void, _to_device: i32, from: *const c_void, _from_device: i32, bytes: usize, stream: CuStream) => |t| copies::copy_peer(to, from, bytes, CopyOrder::Queued(resolve(stream, t)));
                 cudaMemcpy2D [cudaMemcpy2D_ptds] (to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: u32) => |t| copies::copy_rows(CopyRows { to, to_pitch, from, from_pitch, width, height }, kind, CopyOrder::immediate(t));
                 cudaMemcpy2DAsync [cudaMemcpy2DAsync_ptsz] (to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: u32, stream: CuStream) => |t| copies::copy_rows(CopyRows { to, to_pitch, from, from_pitch, width, height }, kind, CopyOrder::Queued(resolve(stream, t)));
-                cudaMemcpy3D [cudaMemcpy3D_ptds] (parameters: *const Copy3dParameters) => |t| copies::copy_slices(parameters, CopyOrder::immediate(t));
-                cudaMemcpy3DAsync [cudaMemcpy3DAsync_ptsz] (parameters: *const Copy3dParameters, stream: CuStream) => |t| copies::copy_slices(parameters, CopyOrder::Queued(resolve(stream, t)));
+                cudaMemcpy3D [cudaMemcpy3D_ptds] (parameters: *const Copy3dParameters) => |t| slices::copy_slices(parameters, CopyOrder::immediate(t));
+                cudaMemcpy3DAsync [cudaMemcpy3DAsync_ptsz] (parameters: *const Copy3dParameters, stream: CuStream) => |t| slices::copy_slices(parameters, CopyOrder::Queued(resolve(stream, t)));
                 cudaMemcpyToSymbol [cudaMemcpyToSymbol_ptds] (symbol: *const c_void, from: *const c_void, bytes: usize, offset: usize, kind: u32) => |t| copies::copy_to_symbol(symbol, from, bytes, offset, kind, CopyOrder::immediate(t));
                 cudaMemcpyToSymbolAsync [cudaMemcpyToSymbolAsync_ptsz] (symbol: *const c_void, from: *const c_void, bytes: usize, offset: usize, kind: u32, stream: CuStream) => |t| copies::copy_to_symbol(symbol, from, bytes, offset, kind, CopyOrder::Queued(resolve(stream, t)));
                 cudaMemcpyFromSymbol [cudaMemcpyFromSymbol_ptds] (to: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: u32) => |t| copies::copy_from_symbol(to, symbol, bytes, offset, kind, CopyOrder::immediate(t));
@@ -148,6 +189,10 @@ macro_rules! export_common_functions {
                 cudaDeviceGetAttribute [] (to: *mut i32, attribute: i32, device: i32) => |_t| devices::write_attribute(to, attribute, device);
                 cudaDriverGetVersion [] (to: *mut i32) => |_t| devices::write_driver_version(to);
                 cudaDeviceGetPCIBusId [] (to: *mut c_char, room: i32, device: i32) => |_t| devices::write_pci_address(to, room, device);
+                cudaDeviceGetByPCIBusId [] (to: *mut i32, text: *const c_char) => |_t| devices::find_pci_address(to, text);
+                cudaDeviceGetP2PAttribute [] (to: *mut i32, attribute: i32, device: i32, peer: i32) => |_t| devices::write_peer_attribute(to, attribute, device, peer);
+                cudaCtxResetPersistingL2Cache [] () => |_t| devices::reset_cache();
+                cudaGetDriverEntryPointByVersion [cudaGetDriverEntryPointByVersion_ptsz] (symbol: *const c_char, to: *mut *mut c_void, version: u32, flags: u64, status: *mut i32) => |t| devices::write_entry_point(symbol, to, i32::try_from(version).unwrap_or(i32::MAX), devices::entry_point_flags(flags, t), status);
                 cudaDeviceCanAccessPeer [] (to: *mut i32, device: i32, peer: i32) => |_t| devices::write_peer_access(to, device, peer);
                 cudaDeviceEnablePeerAccess [] (peer: i32, _flags: u32) => |_t| devices::set_peer_access(peer, true);
                 cudaDeviceDisablePeerAccess [] (peer: i32) => |_t| devices::set_peer_access(peer, false);
@@ -175,6 +220,9 @@ macro_rules! export_common_functions {
                 cudaStreamBeginCapture [cudaStreamBeginCapture_ptsz] (stream: CuStream, mode: u32) => |t| streams::begin_capture(resolve(stream, t), mode);
                 cudaStreamEndCapture [cudaStreamEndCapture_ptsz] (stream: CuStream, graph: *mut CuGraph) => |t| streams::end_capture(resolve(stream, t), graph);
                 cudaStreamIsCapturing [cudaStreamIsCapturing_ptsz] (stream: CuStream, status: *mut u32) => |t| streams::is_capturing(resolve(stream, t), status);
+                cudaStreamSetAttribute [cudaStreamSetAttribute_ptsz] (stream: CuStream, attribute: u32, value: *const c_void) => |t| streams::set_attribute(resolve(stream, t), attribute, value);
+                cudaStreamGetAttribute [cudaStreamGetAttribute_ptsz] (stream: CuStream, attribute: u32, to: *mut c_void) => |t| streams::write_attribute(resolve(stream, t), attribute, to);
+                cudaStreamCopyAttributes [cudaStreamCopyAttributes_ptsz] (to: CuStream, from: CuStream) => |t| streams::copy_attributes(resolve(to, t), resolve(from, t));
                 cudaThreadExchangeStreamCaptureMode [] (mode: *mut u32) => |_t| streams::exchange_capture_mode(mode);
 
                 cudaEventCreate [] (to: *mut CuEvent) => |_t| events::create(to, 0);
@@ -191,7 +239,7 @@ macro_rules! export_common_functions {
                 cudaGraphInstantiate [] (to: *mut CuGraphExec, graph: CuGraph, flags: u64) => |_t| graphs::instantiate(to, graph, flags);
                 cudaGraphInstantiateWithFlags [] (to: *mut CuGraphExec, graph: CuGraph, flags: u64) => |_t| graphs::instantiate(to, graph, flags);
                 cudaGraphLaunch [cudaGraphLaunch_ptsz] (exec: CuGraphExec, stream: CuStream) => |t| graphs::launch(exec, resolve(stream, t));
-                cudaGraphUpload [cudaGraphUpload_ptsz] (exec: CuGraphExec, _stream: CuStream) => |_t| graphs::upload(exec);
+                cudaGraphUpload [cudaGraphUpload_ptsz] (exec: CuGraphExec, stream: CuStream) => |t| graphs::upload(exec, resolve(stream, t));
                 cudaGraphExecDestroy [] (exec: CuGraphExec) => |_t| graphs::destroy_exec(exec);
                 cudaGraphGetNodes [] (graph: CuGraph, nodes: *mut CuGraphNode, count: *mut usize) => |_t| graphs::write_nodes(graph, nodes, count);
                 cudaGraphAddKernelNode [] (node: *mut CuGraphNode, graph: CuGraph, nodes: *const CuGraphNode, count: usize, parameters: *const KernelNodeParameters) => |_t| graphs::add_kernel(node, graph, Dependencies { nodes, count }, parameters);
@@ -201,6 +249,21 @@ macro_rules! export_common_functions {
                 cudaGraphAddMemsetNode [] (node: *mut CuGraphNode, graph: CuGraph, nodes: *const CuGraphNode, count: usize, parameters: *const FillNode) => |_t| graphs::add_fill(node, graph, Dependencies { nodes, count }, parameters);
                 cudaGraphAddHostNode [] (node: *mut CuGraphNode, graph: CuGraph, nodes: *const CuGraphNode, count: usize, parameters: *const HostNode) => |_t| graphs::add_host_function(node, graph, Dependencies { nodes, count }, parameters);
                 cudaGraphAddEmptyNode [] (node: *mut CuGraphNode, graph: CuGraph, nodes: *const CuGraphNode, count: usize) => |_t| graphs::add_empty(node, graph, Dependencies { nodes, count });
+
+                cudaGraphAddChildGraphNode [] (node: *mut CuGraphNode, graph: CuGraph, nodes: *const CuGraphNode, count: usize, child: CuGraph) => |_t| graphs::add_child(node, graph, Dependencies { nodes, count }, child);
+                cudaGraphChildGraphNodeGetGraph [] (node: CuGraphNode, to: *mut CuGraph) => |_t| graphs::write_child(node, to);
+                cudaGraphClone [] (to: *mut CuGraph, graph: CuGraph) => |_t| graphs::clone_graph(to, graph);
+                cudaGraphDestroyNode [] (node: CuGraphNode) => |_t| graphs::destroy_node(node);
+                cudaGraphNodeGetType [] (node: CuGraphNode, to: *mut u32) => |_t| graphs::write_kind(node, to);
+                cudaGraphGetRootNodes [] (graph: CuGraph, to: *mut CuGraphNode, count: *mut usize) => |_t| graphs::write_root_nodes(graph, to, count);
+                cudaGraphKernelNodeSetParams [] (node: CuGraphNode, parameters: *const KernelNodeParameters) => |_t| graphs::set_node_kernel(node, parameters);
+                cudaGraphExecMemcpyNodeSetParams [] (exec: CuGraphExec, node: CuGraphNode, parameters: *const Copy3dParameters) => |_t| graphs::set_copy(exec, node, parameters);
+                cudaGraphExecMemcpyNodeSetParams1D [] (exec: CuGraphExec, node: CuGraphNode, to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) => |_t| graphs::set_copy_of(exec, node, Copy3dParameters::linear(to, from, bytes, kind));
+                cudaGraphExecMemsetNodeSetParams [] (exec: CuGraphExec, node: CuGraphNode, parameters: *const FillNode) => |_t| graphs::set_fill(exec, node, parameters);
+                cudaGraphExecHostNodeSetParams [] (exec: CuGraphExec, node: CuGraphNode, parameters: *const HostNode) => |_t| graphs::set_host_function(exec, node, parameters);
+                cudaGraphExecChildGraphNodeSetParams [] (exec: CuGraphExec, node: CuGraphNode, child: CuGraph) => |_t| graphs::set_child(exec, node, child);
+                cudaGraphNodeSetEnabled [] (exec: CuGraphExec, node: CuGraphNode, is_enabled: u32) => |_t| graphs::set_enabled(exec, node, is_enabled);
+                cudaGraphExecUpdate [] (exec: CuGraphExec, graph: CuGraph, report: *mut c_void) => |_t| graphs::update(exec, graph, report);
 
                 cudaLibraryLoadData [] (to: *mut CuLibrary, code: *const c_void, jit: *mut i32, jit_values: *mut *mut c_void, jit_count: u32, options: *mut i32, values: *mut *mut c_void, count: u32) => |_t| libraries::load(to, code, LoadOptions { options: jit, values: jit_values, count: jit_count }, LoadOptions { options, values, count });
                 cudaLibraryLoadFromFile [] (to: *mut CuLibrary, path: *const c_char, jit: *mut i32, jit_values: *mut *mut c_void, jit_count: u32, options: *mut i32, values: *mut *mut c_void, count: u32) => |_t| libraries::load_file(to, path, LoadOptions { options: jit, values: jit_values, count: jit_count }, LoadOptions { options, values, count });
@@ -250,10 +313,22 @@ macro_rules! export_functions_12 {
                 cudaGetDeviceProperties [] (to: *mut c_void, device: i32) => |_t| device_properties::write_properties(to, device, PropertiesLayout::Cuda11);
                 cudaGetDeviceProperties_v2 [] (to: *mut c_void, device: i32) => |_t| device_properties::write_properties(to, device, PropertiesLayout::Cuda12);
                 cudaPointerGetAttributes [] (to: *mut PointerAttributes12, at: *const c_void) => |_t| pointer_attributes::write_attributes_12(to, at);
-                cudaMemPrefetchAsync [cudaMemPrefetchAsync_ptsz] (_at: *const c_void, _bytes: usize, _device: i32, _stream: CuStream) => |_t| memory::ignore_hint();
-                cudaMemPrefetchAsync_v2 [cudaMemPrefetchAsync_v2_ptsz] (_at: *const c_void, _bytes: usize, _location: MemLocation, _flags: u32, _stream: CuStream) => |_t| memory::ignore_hint();
-                cudaMemAdvise [] (_at: *const c_void, _bytes: usize, _advice: u32, _device: i32) => |_t| memory::ignore_hint();
-                cudaMemAdvise_v2 [] (_at: *const c_void, _bytes: usize, _advice: u32, _location: MemLocation) => |_t| memory::ignore_hint();
+                cudaMemPrefetchAsync [cudaMemPrefetchAsync_ptsz] (at: *const c_void, bytes: usize, device: i32, stream: CuStream) => |t| memory::prefetch(at, bytes, device, resolve(stream, t));
+                cudaMemPrefetchAsync_v2 [cudaMemPrefetchAsync_v2_ptsz] (at: *const c_void, bytes: usize, location: MemLocation, flags: u32, stream: CuStream) => |t| memory::prefetch_to(at, bytes, location, flags, resolve(stream, t));
+                cudaMemAdvise [] (at: *const c_void, bytes: usize, advice: u32, device: i32) => |_t| memory::advise(at, bytes, advice, device);
+                cudaMemAdvise_v2 [] (at: *const c_void, bytes: usize, advice: u32, location: MemLocation) => |_t| memory::advise_for(at, bytes, advice, location);
+                cudaGetDriverEntryPoint [cudaGetDriverEntryPoint_ptsz] (symbol: *const c_char, to: *mut *mut c_void, flags: u64, status: *mut i32) => |t| devices::write_entry_point(symbol, to, 12_090, devices::entry_point_flags(flags, t), status);
+                cudaStreamGetCaptureInfo [cudaStreamGetCaptureInfo_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64) => |t| streams::write_capture_info(resolve(stream, t), CaptureResults::new(status, id));
+                cudaStreamGetCaptureInfo_v2 [cudaStreamGetCaptureInfo_v2_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, count: *mut usize) => |t| streams::write_capture_info(resolve(stream, t), CaptureResults { graph, nodes, count, ..CaptureResults::new(status, id) });
+                cudaStreamGetCaptureInfo_v3 [cudaStreamGetCaptureInfo_v3_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, edges: *mut *const c_void, count: *mut usize) => |t| streams::write_capture_info(resolve(stream, t), CaptureResults { status, id, graph, nodes, edges, count });
+                cudaGraphGetEdges [] (graph: CuGraph, from: *mut CuGraphNode, to: *mut CuGraphNode, count: *mut usize) => |_t| graphs::write_edges(graph, from, to, None, count);
+                cudaGraphGetEdges_v2 [] (graph: CuGraph, from: *mut CuGraphNode, to: *mut CuGraphNode, data: *mut c_void, count: *mut usize) => |_t| graphs::write_edges(graph, from, to, Some(data), count);
+                cudaFuncSetSharedMemConfig [] (_function: *const c_void, _config: u32) => |_t| memory::ignore_hint();
+                cudaCreateTextureObject [] (to: *mut CuObject, resource: *const c_void, texture: *const TextureDescription, view: *const ViewHead) => |_t| textures::create_texture(to, resource, texture, view, ResourceLayout::Cuda12);
+                cudaGetTextureObjectResourceDesc [] (to: *mut c_void, object: CuObject) => |_t| textures::write_texture_resource(to, object, ResourceLayout::Cuda12);
+                cudaGetTextureObjectResourceViewDesc [] (to: *mut c_void, object: CuObject) => |_t| textures::write_view(to, object, ResourceLayout::Cuda12);
+                cudaCreateSurfaceObject [] (to: *mut CuObject, resource: *const c_void) => |_t| textures::create_surface(to, resource, ResourceLayout::Cuda12);
+                cudaGetSurfaceObjectResourceDesc [] (to: *mut c_void, object: CuObject) => |_t| textures::write_surface_resource(to, object, ResourceLayout::Cuda12);
                 cudaEventElapsedTime_v2 [] (milliseconds: *mut f32, from: CuEvent, to: CuEvent) => |_t| events::elapsed_time(milliseconds, from, to);
                 cudaThreadSynchronize [] () => |_t| devices::synchronize();
                 cudaThreadExit [] () => |_t| devices::reset();
@@ -273,8 +348,17 @@ macro_rules! export_functions_13 {
                 cudaRuntimeGetVersion [] (to: *mut i32) => |_t| devices::write_runtime_version(to, 13_000);
                 cudaGetDeviceProperties [] (to: *mut c_void, device: i32) => |_t| device_properties::write_properties(to, device, PropertiesLayout::Cuda13);
                 cudaPointerGetAttributes [] (to: *mut PointerAttributes13, at: *const c_void) => |_t| pointer_attributes::write_attributes_13(to, at);
-                cudaMemPrefetchAsync [cudaMemPrefetchAsync_ptsz] (_at: *const c_void, _bytes: usize, _location: MemLocation, _flags: u32, _stream: CuStream) => |_t| memory::ignore_hint();
-                cudaMemAdvise [] (_at: *const c_void, _bytes: usize, _advice: u32, _location: MemLocation) => |_t| memory::ignore_hint();
+                cudaMemPrefetchAsync [cudaMemPrefetchAsync_ptsz] (at: *const c_void, bytes: usize, location: MemLocation, flags: u32, stream: CuStream) => |t| memory::prefetch_to(at, bytes, location, flags, resolve(stream, t));
+                cudaMemAdvise [] (at: *const c_void, bytes: usize, advice: u32, location: MemLocation) => |_t| memory::advise_for(at, bytes, advice, location);
+                cudaGetDriverEntryPoint [cudaGetDriverEntryPoint_ptsz] (symbol: *const c_char, to: *mut *mut c_void, flags: u64, status: *mut i32) => |t| devices::write_entry_point(symbol, to, 13_000, devices::entry_point_flags(flags, t), status);
+                cudaStreamGetCaptureInfo [cudaStreamGetCaptureInfo_ptsz] (stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph, nodes: *mut *const CuGraphNode, edges: *mut *const c_void, count: *mut usize) => |t| streams::write_capture_info(resolve(stream, t), CaptureResults { status, id, graph, nodes, edges, count });
+                cudaGraphGetEdges [] (graph: CuGraph, from: *mut CuGraphNode, to: *mut CuGraphNode, data: *mut c_void, count: *mut usize) => |_t| graphs::write_edges(graph, from, to, Some(data), count);
+                cudaFuncSetSharedMemConfig [] (_function: *const c_void, _config: u32) => |_t| memory::ignore_hint();
+                cudaCreateTextureObject [] (to: *mut CuObject, resource: *const c_void, texture: *const TextureDescription, view: *const ViewHead) => |_t| textures::create_texture(to, resource, texture, view, ResourceLayout::Cuda13);
+                cudaGetTextureObjectResourceDesc [] (to: *mut c_void, object: CuObject) => |_t| textures::write_texture_resource(to, object, ResourceLayout::Cuda13);
+                cudaGetTextureObjectResourceViewDesc [] (to: *mut c_void, object: CuObject) => |_t| textures::write_view(to, object, ResourceLayout::Cuda13);
+                cudaCreateSurfaceObject [] (to: *mut CuObject, resource: *const c_void) => |_t| textures::create_surface(to, resource, ResourceLayout::Cuda13);
+                cudaGetSurfaceObjectResourceDesc [] (to: *mut c_void, object: CuObject) => |_t| textures::write_surface_resource(to, object, ResourceLayout::Cuda13);
             }
         }
     };

@@ -8,6 +8,8 @@
 //! The driver is `libcuda.so.1`, loaded at the first call. In a remote program this is `remote/driver`. No private
 //! table of the driver is used.
 
+pub mod arrays;
+pub mod channels;
 pub mod contexts;
 pub mod copies;
 pub mod device_properties;
@@ -26,9 +28,12 @@ pub mod libraries;
 pub mod memory;
 pub mod pointer_attributes;
 mod pointers;
+pub mod pools;
 pub mod registration;
+pub mod slices;
 pub mod streams;
 pub mod symbols;
+pub mod textures;
 mod thread_state;
 pub mod version;
 

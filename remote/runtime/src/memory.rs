@@ -5,11 +5,18 @@ use crate::contexts::bind;
 use crate::copies::{Extent, PitchedPointer};
 use crate::errors::INVALID_VALUE;
 use crate::pointers::{address_of, pointer_of, put, put_if_wanted};
-use cuda_driver::{CuMemPool, CuStream};
+use cuda_driver::{CuMemPool, CuStream, MemLocation};
 use std::ffi::c_void;
 
 /// Size of an element for which rows are aligned, bytes.
 const PITCH_ELEMENT: u32 = 4;
+
+/// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`. Memory is not shared with other processes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SharedHandle {
+    words: [u64; 8],
+}
 
 /// Writes the address that an allocation of the driver returns. An allocation without bytes has the null address.
 fn allocate_with(to: *mut *mut c_void, bytes: usize, allocate: impl FnOnce(*mut u64) -> CallResult) -> CallResult {
@@ -147,14 +154,35 @@ pub fn sizes(free: *mut usize, total: *mut usize) -> CallResult {
     Ok(())
 }
 
-/// A hint about memory, such as `cudaMemPrefetchAsync` or `cudaMemAdvise`: nothing has to follow.
-pub fn ignore_hint() -> CallResult {
-    bind().map(drop)
+/// `cudaMemPrefetchAsync` with the number of a device, which is -1 for the host.
+pub fn prefetch(at: *const c_void, bytes: usize, device: i32, stream: CuStream) -> CallResult {
+    bind()?.cuMemPrefetchAsync(address_of(at), bytes, device, stream)
 }
 
-/// `cudaDeviceGetDefaultMemPool`.
-pub fn default_pool(to: *mut CuMemPool, device: i32) -> CallResult {
-    bind()?.cuDeviceGetDefaultMemPool(to, device)
+/// `cudaMemPrefetchAsync` with a location, whose kinds are those of the driver.
+pub fn prefetch_to(
+    at: *const c_void,
+    bytes: usize,
+    location: MemLocation,
+    flags: u32,
+    stream: CuStream,
+) -> CallResult {
+    bind()?.cuMemPrefetchAsync_v2(address_of(at), bytes, location, flags, stream)
+}
+
+/// `cudaMemAdvise` with the number of a device, which is -1 for the host. The hints are those of the driver.
+pub fn advise(at: *const c_void, bytes: usize, advice: u32, device: i32) -> CallResult {
+    bind()?.cuMemAdvise(address_of(at), bytes, advice, device)
+}
+
+/// `cudaMemAdvise` with a location.
+pub fn advise_for(at: *const c_void, bytes: usize, advice: u32, location: MemLocation) -> CallResult {
+    bind()?.cuMemAdvise_v2(address_of(at), bytes, advice, location)
+}
+
+/// A hint, such as `cudaProfilerStart`: nothing has to follow.
+pub fn ignore_hint() -> CallResult {
+    bind().map(drop)
 }
 
 /// `cudaMemset` and `cudaMemsetAsync`, with a stream for the latter. Bytes get the low eight bits of the value.

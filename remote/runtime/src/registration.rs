@@ -6,7 +6,7 @@
 
 use crate::contexts::bind;
 use crate::errors::{
-    CALL_REQUIRES_NEWER_DRIVER, INVALID_DEVICE_FUNCTION, INVALID_KERNEL_IMAGE, INVALID_SYMBOL, SUCCESS,
+    CALL_REQUIRES_NEWER_DRIVER, INVALID_DEVICE_FUNCTION, INVALID_KERNEL_IMAGE, INVALID_SYMBOL, NOT_SUPPORTED, SUCCESS,
     SYMBOL_NOT_FOUND,
 };
 use crate::pointers::{get, put, text};
@@ -179,7 +179,7 @@ pub fn register_managed(handle: BinaryHandle, pointer: *mut *mut c_void, name: *
 /// `__cudaInitModule`: sets the pointers of a binary's managed variables. Returns whether this succeeded.
 pub fn initialize_module(handle: BinaryHandle) -> bool {
     let result = initialize_managed(handle);
-    if result == Err(CALL_REQUIRES_NEWER_DRIVER) {
+    if matches!(result, Err(CALL_REQUIRES_NEWER_DRIVER | NOT_SUPPORTED)) {
         // The program goes on with null pointers, and its next access to such a variable ends it.
         eprintln!(
             "kinescope: this program has __managed__ variables, which the driver does not support. Use \

@@ -3,8 +3,40 @@
 use crate::CallResult;
 use crate::contexts::bind;
 use crate::errors::{INVALID_RESOURCE_HANDLE, INVALID_VALUE};
-use cuda_driver::{CuEvent, CuGraph, CuStream, STREAM_LEGACY, STREAM_PER_THREAD};
+use cuda_driver::{CuEvent, CuGraph, CuGraphNode, CuStream, STREAM_LEGACY, STREAM_PER_THREAD};
 use std::ffi::c_void;
+
+/// Where the results of a question about a capture go.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureResults {
+    /// `cudaStreamCaptureStatus`.
+    pub status: *mut u32,
+    /// Number of the capture.
+    pub id: *mut u64,
+    /// Graph that is captured into.
+    pub graph: *mut CuGraph,
+    /// Address of the list of nodes that the next work comes after.
+    pub nodes: *mut *const CuGraphNode,
+    /// Address of the data of the edges from these nodes.
+    pub edges: *mut *const c_void,
+    /// Number of these nodes.
+    pub count: *mut usize,
+}
+
+impl CaptureResults {
+    /// Returns a question about the status and the number alone.
+    #[must_use]
+    pub const fn new(status: *mut u32, id: *mut u64) -> Self {
+        Self {
+            status,
+            id,
+            graph: std::ptr::null_mut(),
+            nodes: std::ptr::null_mut(),
+            edges: std::ptr::null_mut(),
+            count: std::ptr::null_mut(),
+        }
+    }
+}
 
 /// Returns the stream that a handle means. The null handle is the thread's own default stream for callers that were
 /// compiled with per-thread default streams.
@@ -101,4 +133,32 @@ pub fn is_capturing(stream: CuStream, status: *mut u32) -> CallResult {
 /// `cudaThreadExchangeStreamCaptureMode`.
 pub fn exchange_capture_mode(mode: *mut u32) -> CallResult {
     bind()?.cuThreadExchangeStreamCaptureMode(mode)
+}
+
+/// `cudaStreamGetCaptureInfo`, in all versions. Results that the program does not want are null.
+pub fn write_capture_info(stream: CuStream, to: CaptureResults) -> CallResult {
+    let CaptureResults {
+        status,
+        id,
+        graph,
+        nodes,
+        edges,
+        count,
+    } = to;
+    bind()?.cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, edges, count)
+}
+
+/// `cudaStreamSetAttribute`. Attributes are those of the driver.
+pub fn set_attribute(stream: CuStream, attribute: u32, value: *const c_void) -> CallResult {
+    bind()?.cuStreamSetAttribute(stream, attribute, value)
+}
+
+/// `cudaStreamGetAttribute`.
+pub fn write_attribute(stream: CuStream, attribute: u32, to: *mut c_void) -> CallResult {
+    bind()?.cuStreamGetAttribute(stream, attribute, to)
+}
+
+/// `cudaStreamCopyAttributes`.
+pub fn copy_attributes(to: CuStream, from: CuStream) -> CallResult {
+    bind()?.cuStreamCopyAttributes(to, from)
 }

@@ -8,9 +8,9 @@ use crate::{
     array_copies, code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links, memory_copies,
     memory_queries, textures,
 };
-use remote_calls::message::ObjectKind;
+use remote_calls::message::{ObjectKind, is_number_attribute};
 use remote_calls::{
-    CallId, Created, Decoder, Destroyed, Encoder, HandleKind, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes,
+    CallId, Created, Decoder, Destroyed, Encoder, HandleKind, HandleNumber, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes,
     Resolved, Text,
     Value, cuda_driver, kinds,
 };
@@ -136,6 +136,7 @@ const fn needs_no_context(call: CallId) -> bool {
             | CallId::cuDevicePrimaryCtxReset_v2
             | CallId::cuDevicePrimaryCtxGetState
             | CallId::cuDeviceGetDefaultMemPool
+            | CallId::cuDeviceGetMemPool
             | CallId::cuDeviceSetMemPool
             | CallId::cuCtxCreate_v2
             | CallId::cuCtxDestroy_v2
@@ -163,6 +164,15 @@ fn before(call: CallId, scope: &Scope<'_>, arguments: Decoder<'_>) -> CallResult
             check_object(scope, ObjectKind::Texture, arguments)
         }
         CallId::cuSurfObjectDestroy => check_object(scope, ObjectKind::Surface, arguments),
+        // Attributes of later drivers could hold addresses.
+        CallId::cuStreamSetAttribute | CallId::cuStreamGetAttribute => {
+            let mut arguments = arguments;
+            let _stream: HandleNumber = arguments.read()?;
+            match is_number_attribute(arguments.read()?) {
+                true => Ok(()),
+                false => Err(CallError::Result(cuda_driver::NOT_SUPPORTED)),
+            }
+        }
         // A level ends with its mipmapped array: drivers would use it after its end.
         CallId::cuArrayDestroy => {
             let mut arguments = arguments;

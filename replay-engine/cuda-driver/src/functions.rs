@@ -21,6 +21,7 @@ macro_rules! functions {
             cuDeviceTotalMem_v2 [] (bytes: *mut usize, device: CuDevice);
             cuDeviceGetUuid_v2 [] (uuid: *mut Uuid, device: CuDevice);
             cuDeviceGetDefaultMemPool [] (pool: *mut CuMemPool, device: CuDevice);
+            cuDeviceGetMemPool [] (pool: *mut CuMemPool, device: CuDevice);
             cuDevicePrimaryCtxRetain [] (context: *mut CuContext, device: CuDevice);
             cuDevicePrimaryCtxRelease_v2 [] (device: CuDevice);
             cuDeviceSetMemPool [] (device: CuDevice, pool: CuMemPool);
@@ -43,6 +44,7 @@ macro_rules! functions {
             cuCtxGetStreamPriorityRange [] (lowest: *mut i32, highest: *mut i32);
             cuCtxGetApiVersion [] (context: CuContext, version: *mut u32);
             cuCtxGetFlags [] (flags: *mut u32);
+            cuCtxResetPersistingL2Cache [] ();
             cuModuleLoad [] (module: *mut CuModule, path: *const c_char);
             cuModuleLoadData [] (module: *mut CuModule, image: *const c_void);
             cuModuleLoadDataEx [] (module: *mut CuModule, image: *const c_void, count: u32, options: *mut i32, values: *mut *mut c_void);
@@ -162,6 +164,9 @@ macro_rules! functions {
             cuStreamGetFlags [cuStreamGetFlags_ptsz] (stream: CuStream, flags: *mut u32);
             cuStreamGetPriority [cuStreamGetPriority_ptsz] (stream: CuStream, priority: *mut i32);
             cuStreamGetCtx [cuStreamGetCtx_ptsz] (stream: CuStream, context: *mut CuContext);
+            cuStreamSetAttribute [cuStreamSetAttribute_ptsz] (stream: CuStream, attribute: u32, value: *const c_void);
+            cuStreamGetAttribute [cuStreamGetAttribute_ptsz] (stream: CuStream, attribute: u32, value: *mut c_void);
+            cuStreamCopyAttributes [cuStreamCopyAttributes_ptsz] (to: CuStream, from: CuStream);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] (stream: CuStream, event: CuEvent, flags: u32);
             cuStreamAddCallback [cuStreamAddCallback_ptsz] (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32);
             cuStreamBeginCapture_v2 [cuStreamBeginCapture_v2_ptsz] (stream: CuStream, mode: u32);

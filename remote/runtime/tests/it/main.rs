@@ -2,14 +2,17 @@
 #![allow(unsafe_code, reason = "a runtime is called as a C library")]
 #![allow(clippy::unwrap_used)]
 
+mod arrays;
 mod device_code;
+mod further_functions;
 mod own_processes;
 mod runtime_library;
 
 use cuda_driver::FillNode;
 use device_code::{DeviceCode, GLOBALS, VECTOR_ADD, address, dim};
-use kinescope_remote_cudart::copies::{Copy3dParameters, Extent, PitchedPointer};
+use kinescope_remote_cudart::copies::{Extent, PitchedPointer};
 use kinescope_remote_cudart::graphs::KernelNodeParameters;
+use kinescope_remote_cudart::slices::Copy3dParameters;
 use runtime_library::RuntimeLibrary;
 use std::ptr::{null, null_mut};
 

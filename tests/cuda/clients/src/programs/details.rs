@@ -8,6 +8,8 @@ use cuda_driver::{CuContext, CudaError, LOCATION_DEVICE, MemLocation, NODE_FILL}
 /// `CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC` and `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
 const REUSE: u32 = 2;
 const THRESHOLD: u32 = 4;
+/// `CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY`.
+const WAIT_POLICY: u32 = 3;
 /// Number of words of the program's memory.
 const WORDS: usize = 64;
 
@@ -51,7 +53,24 @@ fn contexts(w: &ProgramContext<'_>) -> ClientResult {
         check("flags of the context", &[flags & 7], &[4])?;
         println!("bad flags: {}", code(d.cuDevicePrimaryCtxSetFlags_v2(0, 0x4000_0000)));
         println!("bad device: {}", code(d.cuDevicePrimaryCtxSetFlags_v2(99, 0)));
-        for stream in [std::ptr::null_mut(), stream] {
+        d.cuCtxResetPersistingL2Cache().map_err(text)?;
+        // Blocking waits for a stream, copied to another one.
+        let (mut policy, mut unknown, other) = ([4u64, 0, 0, 0, 0, 0, 0, 0], [0u64; 8], gpu.stream()?);
+        d.cuStreamSetAttribute(stream, WAIT_POLICY, policy.as_ptr().cast())
+            .map_err(text)?;
+        d.cuStreamCopyAttributes(other, stream).map_err(text)?;
+        policy[0] = 0;
+        d.cuStreamGetAttribute(other, WAIT_POLICY, policy.as_mut_ptr().cast())
+            .map_err(text)?;
+        check("way of waits", &[policy[0] as u32], &[4])?;
+        let asked = d.cuStreamGetAttribute(other, 77, unknown.as_mut_ptr().cast());
+        check("unknown attribute of a stream", &[code(asked) != 0], &[true])?;
+        // A driver that is asked for its functions has the second version alone.
+        let streams = match w.options.has("--by-name") {
+            true => vec![std::ptr::null_mut(), stream],
+            false => Vec::new(),
+        };
+        for stream in streams {
             d.cuStreamGetCtx(stream, &raw mut of_stream).map_err(text)?;
             check("context of a stream", &[of_stream], &[context])?;
         }
@@ -72,7 +91,7 @@ fn captures(w: &mut ProgramContext<'_>) -> ClientResult {
     // many elements as their count says.
     unsafe {
         let d = gpu.d;
-        let none = std::ptr::null_mut();
+        let none: *mut u64 = std::ptr::null_mut();
         let asked = d.cuStreamGetCaptureInfo_v3(
             stream,
             &raw mut status,
@@ -134,7 +153,7 @@ fn captures(w: &mut ProgramContext<'_>) -> ClientResult {
             d.cuGraphGetNodes(graph, none.cast(), &raw mut count).map_err(text)?;
             check("number of nodes", &[count], &[nodes])?;
             let mut edges = 9;
-            d.cuGraphGetEdges(graph, none.cast(), none.cast(), &raw mut edges)
+            d.cuGraphGetEdges_v2(graph, none.cast(), none.cast(), none.cast(), &raw mut edges)
                 .map_err(text)?;
             check("number of edges", &[edges], &[nodes - 1])?;
             d.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0).map_err(text)?;

@@ -208,6 +208,11 @@ pub fn cuCtxGetLimit(call: &Call, to: *mut usize, limit: u32) -> Answer {
     give(to, value.ok_or(NOT_SUPPORTED)?)
 }
 
+/// No cache keeps anything here.
+pub fn cuCtxResetPersistingL2Cache(call: &Call) -> Answer {
+    call.context().map(drop)
+}
+
 pub fn cuCtxGetFlags(call: &Call, to: *mut u32) -> Answer {
     give(to, call.context()?.flags.load(Ordering::Relaxed))
 }

@@ -116,6 +116,11 @@ pub fn cuDeviceSetMemPool(_: &Call, device: CuDevice, pool: CuMemPool) -> Answer
     Ok(())
 }
 
+pub fn cuDeviceGetMemPool(_: &Call, to: *mut CuMemPool, device: CuDevice) -> Answer {
+    device::check(device)?;
+    give(to, pointer(*lock(&CURRENT)))
+}
+
 pub fn cuDeviceGetDefaultMemPool(_: &Call, to: *mut CuMemPool, device: CuDevice) -> Answer {
     device::check(device)?;
     give(to, pointer(POOL))

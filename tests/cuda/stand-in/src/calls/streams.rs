@@ -5,14 +5,22 @@ use crate::capture::{refuse_capturing, refuse_implicit};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use crate::graphs::Work;
 use crate::handles::pointer;
-use crate::pointers::give;
+use crate::pointers::{get, give};
 use crate::streams::STREAMS;
-use crate::{Answer, capture, context, streams};
+use crate::{Answer, capture, context, lock, streams};
 use cuda_driver::{CuContext, CuStream, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::Mutex;
 
 /// Highest priority; the lowest is 0.
 pub const HIGHEST: i32 = -5;
+
+/// Attributes of streams: the window of a cache, and the way of waits.
+const STREAM_ATTRIBUTES: [u32; 2] = [1, 3];
+
+/// Attributes that programs set, by the numbers of their streams.
+static ATTRIBUTES: Mutex<BTreeMap<(u64, u32), [u64; 8]>> = Mutex::new(BTreeMap::new());
 
 pub fn cuStreamCreate(call: &Call, to: *mut CuStream, flags: u32) -> Answer {
     cuStreamCreateWithPriority(call, to, flags, 0)
@@ -67,6 +75,37 @@ pub fn cuStreamGetPriority(call: &Call, stream: CuStream, to: *mut i32) -> Answe
 pub fn cuStreamGetCtx(call: &Call, stream: CuStream, to: *mut CuContext) -> Answer {
     let (context, _) = context::find_stream_anywhere(call, stream)?;
     give(to, pointer(context.handle))
+}
+
+/// Sets an attribute, which has no effect here: a window of memory for a cache, or the way of waits.
+pub fn cuStreamSetAttribute(call: &Call, stream: CuStream, attribute: u32, value: *const c_void) -> Answer {
+    let (_, stream) = call.stream(stream)?;
+    let value = get(value.cast::<[u64; 8]>())?;
+    if !STREAM_ATTRIBUTES.contains(&attribute) {
+        return Err(INVALID_VALUE);
+    }
+    lock(&ATTRIBUTES).insert((stream.id, attribute), value);
+    Ok(())
+}
+
+pub fn cuStreamGetAttribute(call: &Call, stream: CuStream, attribute: u32, to: *mut c_void) -> Answer {
+    let (_, stream) = call.stream(stream)?;
+    if !STREAM_ATTRIBUTES.contains(&attribute) {
+        return Err(INVALID_VALUE);
+    }
+    let value = lock(&ATTRIBUTES).get(&(stream.id, attribute)).copied();
+    give(to.cast::<[u64; 8]>(), value.unwrap_or_default())
+}
+
+pub fn cuStreamCopyAttributes(call: &Call, to: CuStream, from: CuStream) -> Answer {
+    let ((_, to), (_, from)) = (call.stream(to)?, call.stream(from)?);
+    let mut attributes = lock(&ATTRIBUTES);
+    for attribute in STREAM_ATTRIBUTES {
+        if let Some(value) = attributes.get(&(from.id, attribute)).copied() {
+            attributes.insert((to.id, attribute), value);
+        }
+    }
+    Ok(())
 }
 
 pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, data: *mut c_void) -> Answer {
