@@ -6,10 +6,10 @@ use remote_calls::library::{
     ResultPart, ScalarPart,
 };
 use remote_calls::message::{
-    ArrayCopy, ArrayCopyDirection, BeginSession, CaptureInfo, CodeImage, CopyToDevice, CopyToHost, CreateTexture, DescribeObject, DeviceSnapshot, FunctionDescription, FunctionList,
-    FunctionLookup, HostFunctionForm, HostPart, JitOption, Launch, LaunchAttributeValue, LaunchHostFunction,
-    LoadAnswer, LoadCode, MemoryCopy, MemoryPlace, MemorySide, ObjectKind, ObjectMemory, ObjectResource, ParameterPlace,
-    Snapshot, TEXTURE_WORDS, VIEW_WORDS,
+    ArrayCopy, ArrayCopyDirection, BeginSession, CaptureInfo, CodeImage, CopyToDevice, CopyToHost, CreateTexture,
+    DescribeObject, DeviceSnapshot, FunctionDescription, FunctionList, FunctionLookup, HostFunctionForm, HostPart,
+    JitOption, Launch, LaunchAttributeValue, LaunchHostFunction, LoadAnswer, LoadCode, MemoryCopy, MemoryPlace,
+    MemorySide, ObjectKind, ObjectMemory, ObjectResource, ParameterPlace, Snapshot, TEXTURE_WORDS, VIEW_WORDS,
 };
 use remote_calls::{
     AnswerHeader, CallId, Encoder, HandleKind, HandleNumber, RequestFlags, RequestHeader, TABLE_DIGEST,

@@ -21,7 +21,8 @@ mod tests;
 pub use codec::{Decoder, Encoder, Scalar};
 pub use error::MessageError;
 pub use form::{
-    Created, Destroyed, Form, Input, InputBytes, Kind, Object, OptionalOutput, Output, OutputBytes, Resolved, Text, Value, kinds,
+    Created, Destroyed, Form, Input, InputBytes, Kind, Object, OptionalOutput, Output, OutputBytes, Resolved, Text,
+    Value, kinds,
 };
 pub use handle::{HandleKind, HandleNumber};
 pub use header::{ANSWER_HEADER_BYTES, AnswerHeader, REQUEST_HEADER_BYTES, RequestFlags, RequestHeader};

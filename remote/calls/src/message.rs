@@ -29,9 +29,7 @@ pub use host_memory::AllocateHost;
 pub use launch::{Launch, LaunchAttributeValue, MAX_ARGUMENT_BYTES, MAX_LAUNCH_ATTRIBUTES, is_number_attribute};
 pub use memory_copy::{MemoryCopy, MemoryPlace, MemorySide};
 pub use session::{BeginSession, DeviceSnapshot, MAX_ATTRIBUTE, MAX_DEVICES, Snapshot};
-pub use texture::{
-    CreateTexture, DescribeObject, ObjectKind, ObjectMemory, ObjectResource, TEXTURE_WORDS, VIEW_WORDS,
-};
+pub use texture::{CreateTexture, DescribeObject, ObjectKind, ObjectMemory, ObjectResource, TEXTURE_WORDS, VIEW_WORDS};
 
 /// Maximum number of descriptions of a `cuMemSetAccess`: one for each device, and one for the host.
 pub const MAX_ACCESS_DESCRIPTIONS: u32 = 128;

@@ -9,13 +9,15 @@ use crate::memory_hints::HintTarget;
 use crate::procs::Exported;
 use crate::{
     CallResult, arrays, code, connection, contexts, copies, devices, errors, fills, forwarded, graphs, host_functions,
-    host_memory, launches, library_calls, links, memory, memory_copies, memory_hints, occupancy, pointer_attributes, procs, streams, textures,
+    host_memory, launches, library_calls, links, memory, memory_copies, memory_hints, occupancy, pointer_attributes,
+    procs, streams, textures,
 };
 use cuda_driver::*;
 use remote_calls::library::LibraryCallFrame;
 use remote_calls::message::ObjectKind;
 use remote_calls::{
-    Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes, Resolved, Text, Value, kinds,
+    Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes, Resolved, Text, Value,
+    kinds,
 };
 use std::ffi::{c_char, c_void};
 

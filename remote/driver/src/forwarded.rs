@@ -6,8 +6,8 @@ use crate::errors::DEVICE_UNAVAILABLE;
 use crate::forms::ClientForm;
 use crate::request::{CallMode, Request};
 use remote_calls::{
-    CallId, Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes, Resolved, Text, Value,
-    cuda_driver, kinds,
+    CallId, Created, Destroyed, Form, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes, Resolved, Text,
+    Value, cuda_driver, kinds,
 };
 
 macro_rules! forwarded_functions {

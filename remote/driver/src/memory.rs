@@ -1,16 +1,16 @@
 //! Device memory: the ranges that the program allocated, so that an address is known to be the device's.
 
 use crate::CallResult;
+use crate::errors::DEVICE_UNAVAILABLE;
+use crate::forms::handle_number;
 use crate::forwarded;
+use crate::pointers::{bytes, put_bytes};
 use crate::request::{CallMode, Request};
 use crate::{host_memory, read, write};
 use cuda_driver::{
     ALLOCATION_PINNED, AccessDescription, CuDevicePtr, CuMemPool, CuStream, INVALID_VALUE, LOCATION_DEVICE,
     MemLocation, NOT_SUPPORTED,
 };
-use crate::errors::DEVICE_UNAVAILABLE;
-use crate::forms::handle_number;
-use crate::pointers::{bytes, put_bytes};
 use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pool_attribute_bytes};
 use remote_calls::{CallId, HandleKind};
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use crate::forms::{handle_number, stream_number};
 use crate::forwarded;
-use crate::request::{CallMode, Request};
 use crate::pointers::{get, put};
+use crate::request::{CallMode, Request};
 use crate::{CallResult, connection, graphs, stream_state, thread_state};
 use cuda_driver::{CuEvent, CuGraph, CuStream, INVALID_VALUE, STREAM_NON_BLOCKING};
 use remote_calls::{CallId, HandleKind};

@@ -349,7 +349,14 @@ pub fn copy_between(to: ArrayPosition, from: ArrayPosition, count: usize, kind: 
             rows if (target.x, source.x, to_row) == (0, 0, row) && rows > 0 => (row, rows),
             _ => (rest.min(to_row - target.x).min(row - source.x), 1),
         };
-        copy(driver, RowSide::Array(target), RowSide::Array(source), width, height, order)?;
+        copy(
+            driver,
+            RowSide::Array(target),
+            RowSide::Array(source),
+            width,
+            height,
+            order,
+        )?;
         done += width * height;
     }
     order.finish()

@@ -79,7 +79,9 @@ impl ChannelDescription {
             }
             Some(_) => None,
             None => {
-                let known = FORMATS.iter().find(|(kind, bits, _)| (*kind, *bits) == (self.kind, first));
+                let known = FORMATS
+                    .iter()
+                    .find(|(kind, bits, _)| (*kind, *bits) == (self.kind, first));
                 known.map(|(_, _, format)| *format)
             }
         };

@@ -22,12 +22,12 @@ pub mod table {
     pub use crate::textures::{ResourceLayout, TextureDescription, ViewHead};
     pub use crate::{
         arrays, copies, device_properties, devices, error_names, errors, events, functions, graphs, last_error,
-        launch_configuration, launches, libraries, memory, pointer_attributes, pools, registration, slices, streams, symbols,
-        textures,
+        launch_configuration, launches, libraries, memory, pointer_attributes, pools, registration, slices, streams,
+        symbols, textures,
     };
     pub use cuda_driver::{
-        CuArray, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuKernel, CuLibrary, CuMemPool, CuMipmappedArray, CuObject, CuStream, FillNode,
-        HostNode, MemLocation,
+        CuArray, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuKernel, CuLibrary, CuMemPool,
+        CuMipmappedArray, CuObject, CuStream, FillNode, HostNode, MemLocation,
     };
     pub use std::ffi::{c_char, c_void};
 }

@@ -2,11 +2,11 @@
 
 use crate::CallResult;
 use crate::contexts::{bind, current};
-use crate::slices::Copy3dParameters;
 use crate::errors::INVALID_VALUE;
 use crate::launch_configuration::Dim3;
 use crate::pointers::{get, put};
 use crate::registration::kernel;
+use crate::slices::Copy3dParameters;
 use cuda_driver::{CuGraph, CuGraphExec, CuGraphNode, CuStream, FillNode, HostNode, KernelNode};
 use std::ffi::c_void;
 
@@ -210,7 +210,10 @@ pub fn write_root_nodes(graph: CuGraph, to: *mut CuGraphNode, count: *mut usize)
     driver.cuGraphGetNodes(graph, none, &raw mut node_count)?;
     driver.cuGraphGetEdges(graph, none, none, &raw mut edge_count)?;
     let mut nodes: Vec<CuGraphNode> = vec![std::ptr::null_mut(); node_count];
-    let (mut starts, mut ends) = (vec![std::ptr::null_mut(); edge_count], vec![std::ptr::null_mut(); edge_count]);
+    let (mut starts, mut ends) = (
+        vec![std::ptr::null_mut(); edge_count],
+        vec![std::ptr::null_mut(); edge_count],
+    );
     if node_count > 0 {
         driver.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut node_count)?;
     }

@@ -160,13 +160,7 @@ pub fn prefetch(at: *const c_void, bytes: usize, device: i32, stream: CuStream) 
 }
 
 /// `cudaMemPrefetchAsync` with a location, whose kinds are those of the driver.
-pub fn prefetch_to(
-    at: *const c_void,
-    bytes: usize,
-    location: MemLocation,
-    flags: u32,
-    stream: CuStream,
-) -> CallResult {
+pub fn prefetch_to(at: *const c_void, bytes: usize, location: MemLocation, flags: u32, stream: CuStream) -> CallResult {
     bind()?.cuMemPrefetchAsync_v2(address_of(at), bytes, location, flags, stream)
 }
 

@@ -48,6 +48,7 @@ pub struct ResourceHead {
     memory: u64,
     /// Texels of linear memory.
     channels: ChannelDescription,
+    pad_before_sizes: u32,
     /// Size of linear memory, bytes; of rows, their width and number in texels, and their distance in bytes.
     sizes: [u64; 3],
 }
@@ -141,6 +142,7 @@ fn put_resource(to: *mut c_void, resource: &ResourceDescription, layout: Resourc
         pad: 0,
         memory: resource.memory,
         channels,
+        pad_before_sizes: 0,
         sizes: match resource.kind {
             RESOURCE_LINEAR => [resource.sizes[0], 0, 0],
             RESOURCE_ROWS => resource.sizes,
@@ -202,7 +204,23 @@ impl TextureDescription {
     }
 
     fn from_driver(texture: &DriverTexture, has_integers: bool) -> Self {
-        let [x, y, z, filter, flags, max_anisotropy, mipmap_filter, bias, min, max, r, g, b, a, ..] = texture.words;
+        let [
+            x,
+            y,
+            z,
+            filter,
+            flags,
+            max_anisotropy,
+            mipmap_filter,
+            bias,
+            min,
+            max,
+            r,
+            g,
+            b,
+            a,
+            ..,
+        ] = texture.words;
         let is_set = |flag: u32| i32::from(flags & flag != 0);
         Self {
             address_modes: [x, y, z],

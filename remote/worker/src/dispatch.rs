@@ -5,14 +5,13 @@ use crate::call_error::{CallError, CallResult};
 use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
-    array_copies, code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links, memory_copies,
-    memory_queries, textures,
+    array_copies, code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links,
+    memory_copies, memory_queries, textures,
 };
 use remote_calls::message::{ObjectKind, is_number_attribute};
 use remote_calls::{
-    CallId, Created, Decoder, Destroyed, Encoder, HandleKind, HandleNumber, Input, InputBytes, Object, OptionalOutput, Output, OutputBytes,
-    Resolved, Text,
-    Value, cuda_driver, kinds,
+    CallId, Created, Decoder, Destroyed, Encoder, HandleKind, HandleNumber, Input, InputBytes, Object, OptionalOutput,
+    Output, OutputBytes, Resolved, Text, Value, cuda_driver, kinds,
 };
 
 macro_rules! play_plain {

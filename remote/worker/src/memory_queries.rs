@@ -6,8 +6,8 @@ use crate::forms::{DriverHandle as _, find_object};
 use crate::host_memory;
 use crate::session::Scope;
 use cuda_driver::{
-    ALLOCATION_PINNED, AccessDescription, CuMemPool, CuStream, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation,
-    NOT_SUPPORTED, POINTER_MEMORY_TYPE,
+    ALLOCATION_PINNED, AccessDescription, CuMemPool, CuStream, INVALID_VALUE, LOCATION_DEVICE, MEMORY_DEVICE,
+    MemLocation, NOT_SUPPORTED, POINTER_MEMORY_TYPE,
 };
 use remote_calls::message::{MAX_ACCESS_DESCRIPTIONS, pointer_attribute_bytes, pool_attribute_bytes};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber, MessageError};

@@ -211,11 +211,7 @@ fn rows(w: &mut ProgramContext<'_>) -> ClientResult {
     got.fill(7);
     pinned[..40].copy_from_slice(&got);
     let at = Place::Unified(pinned.as_mut_ptr().expose_provenance() as u64);
-    let form = boxed(
-        End::array(array).at(0, 1, 0),
-        End::new(at, 8 * 4, 5),
-        [8 * 4, 5, 1],
-    );
+    let form = boxed(End::array(array).at(0, 1, 0), End::new(at, 8 * 4, 5), [8 * 4, 5, 1]);
     // SAFETY: as above.
     unsafe { gpu.d.cuMemcpy3DAsync_v2(&raw const form, stream) }.map_err(text)?;
     gpu.finish(stream)?;
@@ -266,11 +262,7 @@ fn slices(w: &mut ProgramContext<'_>) -> ClientResult {
     for (array, flags) in [(volume, 0), (layers, LAYERED)] {
         let mut description = ArrayDescription::default();
         // SAFETY: the pointer is valid for the answer.
-        unsafe {
-            gpu.d
-                .cuArray3DGetDescriptor_v2((&raw mut description).cast(), array)
-        }
-        .map_err(text)?;
+        unsafe { gpu.d.cuArray3DGetDescriptor_v2((&raw mut description).cast(), array) }.map_err(text)?;
         check(
             "description",
             &[description],
@@ -413,12 +405,24 @@ fn levels(w: &mut ProgramContext<'_>) -> ClientResult {
                 .map_err(text)?;
         }
         let (width, height) = (width >> number, height >> number);
-        check("sizes of a level", &[described.width, described.height], &[width, height])?;
+        check(
+            "sizes of a level",
+            &[described.width, described.height],
+            &[width, height],
+        )?;
         let values = words(w.options.seed ^ number, (width * height) as u32);
         let got = vec![0u32; values.len()];
         let size = [width * 4, height, 1];
-        copy(&gpu, &boxed(End::array(level), End::host(&values, width * 4, height), size)).map_err(text)?;
-        copy(&gpu, &boxed(End::host(&got, width * 4, height), End::array(level), size)).map_err(text)?;
+        copy(
+            &gpu,
+            &boxed(End::array(level), End::host(&values, width * 4, height), size),
+        )
+        .map_err(text)?;
+        copy(
+            &gpu,
+            &boxed(End::host(&got, width * 4, height), End::array(level), size),
+        )
+        .map_err(text)?;
         check("level", &got, &values)?;
         w.result.give(&got);
     }
@@ -556,7 +560,11 @@ fn describe(gpu: &Gpu, object: CuObject, resource: &ResourceDescription) -> Clie
     };
     check("resource of a texture", &[fields(&described)], &[fields(resource)])?;
     // Two sides have the mode, and the filter reads one texel.
-    check("modes of a texture", &[texture[0] == texture[1], texture[3] == 0], &[true; 2])
+    check(
+        "modes of a texture",
+        &[texture[0] == texture[1], texture[3] == 0],
+        &[true; 2],
+    )
 }
 
 /// Changes an array by a surface.
@@ -569,7 +577,11 @@ fn surfaces(w: &mut ProgramContext<'_>) -> ClientResult {
     let array = create(&gpu, &sized(width, height, 0, FORMAT_U32, FOR_SURFACES)).map_err(text)?;
     let values = words(w.options.seed ^ 5, n as u32);
     let size = [width * 4, height, 1];
-    copy(&gpu, &boxed(End::array(array), End::host(&values, width * 4, height), size)).map_err(text)?;
+    copy(
+        &gpu,
+        &boxed(End::array(array), End::host(&values, width * 4, height), size),
+    )
+    .map_err(text)?;
     let resource = of_array(array.addr() as u64);
     let mut described = ResourceDescription::default();
     let mut surface = 0;
@@ -590,7 +602,11 @@ fn surfaces(w: &mut ProgramContext<'_>) -> ClientResult {
     let arguments = [U64(surface), U32(width as u32), U32(n as u32)];
     gpu.launch(change_plane, n.div_ceil(128) as u32, 128, DEFAULT, &arguments)?;
     let got = vec![0u32; n];
-    copy(&gpu, &boxed(End::host(&got, width * 4, height), End::array(array), size)).map_err(text)?;
+    copy(
+        &gpu,
+        &boxed(End::host(&got, width * 4, height), End::array(array), size),
+    )
+    .map_err(text)?;
     let right: Vec<u32> = values
         .iter()
         .zip(0..)
@@ -631,7 +647,10 @@ fn errors(w: &ProgramContext<'_>) -> ClientResult {
         println!("{what}, from the array: {}", code(what, refused)?);
     }
     let none = texture(&gpu, &of_array(0), CLAMP).map(drop);
-    println!("texture without an array: {}", code("a texture without an array", none)?);
+    println!(
+        "texture without an array: {}",
+        code("a texture without an array", none)?
+    );
     destroy(&gpu, array)
 }
 

@@ -230,7 +230,10 @@ fn hints(w: &ProgramContext<'_>) -> ClientResult {
             ("mostly read", d.cuMemAdvise_v2(at, bytes, 1, device)),
             ("preferred", d.cuMemAdvise_v2(at, bytes, 3, device)),
             ("prefetched", d.cuMemPrefetchAsync_v2(at, bytes, device, 0, stream)),
-            ("prefetched beyond the end", d.cuMemPrefetchAsync_v2(at, bytes * 2, device, 0, stream)),
+            (
+                "prefetched beyond the end",
+                d.cuMemPrefetchAsync_v2(at, bytes * 2, device, 0, stream),
+            ),
             ("unknown hint", d.cuMemAdvise_v2(at, bytes, 77, device)),
             ("other memory", d.cuMemPrefetchAsync_v2(plain, bytes, device, 0, stream)),
         ] {

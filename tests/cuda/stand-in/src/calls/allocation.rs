@@ -1,5 +1,6 @@
 //! Calls that allocate and free device memory, immediately or in a stream's order.
 
+use crate::Answer;
 use crate::call::Call;
 use crate::calls::pools::kind_of;
 use crate::capture::{refuse_capturing, refuse_unsafe};
@@ -8,7 +9,6 @@ use crate::context::find_stream_anywhere;
 use crate::memory::allocation::{give_back, take};
 use crate::memory::table::{Kind, Range, find, ranges_mut};
 use crate::pointers::give;
-use crate::Answer;
 use cuda_driver::{CuDevicePtr, CuMemPool, CuStream};
 use std::ffi::c_void;
 

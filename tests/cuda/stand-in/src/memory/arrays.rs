@@ -43,7 +43,9 @@ pub struct MipmappedArray {
 fn check(d: &ArrayDescription) -> Answer<u64> {
     let sides = [d.width, d.height, d.depth];
     let is_possible = d.width > 0 && sides.iter().all(|side| *side <= MAX_SIDE) && d.flags & !ARRAY_FLAGS == 0;
-    let texel = d.texel_bytes().filter(|_| is_possible && matches!(d.channels, 1 | 2 | 4));
+    let texel = d
+        .texel_bytes()
+        .filter(|_| is_possible && matches!(d.channels, 1 | 2 | 4));
     texel.map(|bytes| bytes as u64).ok_or(INVALID_VALUE)
 }
 
