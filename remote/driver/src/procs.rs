@@ -67,3 +67,42 @@ pub fn export_table(to: *mut *const c_void, _id: *const Uuid) -> CallResult {
     put_if_wanted(to, std::ptr::null());
     Err(NOT_FOUND)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 6] = [
+        "cuStreamGetCaptureInfo",
+        "cuStreamGetCaptureInfo_v2",
+        "cuStreamGetCaptureInfo_v3",
+        "cuMemAdvise",
+        "cuMemAdvise_v2",
+        "cuMemAlloc_v2",
+    ];
+
+    /// Returns an address of its own for each name.
+    fn exported(name: &str) -> Option<Exported> {
+        let known = NAMES.iter().find(|known| **known == name)?;
+        Some(Exported {
+            legacy: known.as_ptr().cast(),
+            per_thread: None,
+        })
+    }
+
+    #[test]
+    fn functions_have_the_form_of_the_requested_version() {
+        for (name, version, expected) in [
+            ("cuStreamGetCaptureInfo", 11_000, "cuStreamGetCaptureInfo"),
+            ("cuStreamGetCaptureInfo", 12_000, "cuStreamGetCaptureInfo_v2"),
+            ("cuStreamGetCaptureInfo", 12_030, "cuStreamGetCaptureInfo_v3"),
+            ("cuMemAdvise", 12_000, "cuMemAdvise"),
+            ("cuMemAdvise", 13_000, "cuMemAdvise_v2"),
+            ("cuMemAlloc", 11_000, "cuMemAlloc_v2"),
+        ] {
+            let address = exported(expected).map(|found| found.legacy);
+            assert_eq!(find(exported, name, version, 0), address, "{name} {version}");
+        }
+        assert_eq!(find(exported, "cuMemAlloc_v2", 13_000, 0), None);
+    }
+}
