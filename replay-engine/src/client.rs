@@ -11,7 +11,7 @@ mod wasm;
 
 pub use error::{ClientError, Stage};
 pub use lease::{Lease, Phase, PushStats};
-pub use live::{LiveConnection, LiveLane, LiveOutcome};
+pub use live::{LiveConnection, LiveLane, LiveOffer, LiveOutcome};
 pub use pair::{PairedAgent, pair, pair_with_key};
 pub use session::{Client, Endpoint};
 pub use wasm::WasmInputRef;

@@ -5,7 +5,7 @@
 //! program.
 
 pub use crate::wire::live_message::{
-    LiveGrant, LiveRecording, LiveRequest, LocalWorker, MAX_DEVICES, MAX_PREFACE_BYTES, MAX_PROGRAM_BYTES,
+    LiveGrant, LiveLimits, LiveRecording, LiveRequest, LocalWorker, MAX_DEVICES, MAX_PREFACE_BYTES, MAX_PROGRAM_BYTES,
 };
 
 use crate::wire::{FrameError, MAX_CALLS_BYTES, PublicKey, Sender, Topic, WireError};
@@ -33,6 +33,8 @@ pub struct LiveStart {
     pub key: PublicKey,
     /// What the client asks for. The server has checked it and holds a share of each device.
     pub request: LiveRequest,
+    /// Limits that the worker keeps. The server itself keeps that of time.
+    pub limits: LiveLimits,
 }
 
 /// The end of a program.
@@ -74,6 +76,24 @@ pub struct LiveBudgets {
     pub lanes: u32,
     /// Maximum time of a program, or `None` for no limit.
     pub longest: Option<Duration>,
+    /// Maximum size of a program's pinned, mapped and managed memory at this machine, bytes, or `None` for no limit.
+    pub host_bytes: Option<u64>,
+    /// Maximum memory of a program on all its devices, bytes, or `None` for no limit.
+    pub device_bytes: Option<u64>,
+}
+
+impl LiveBudgets {
+    /// Returns the limits of each program.
+    #[must_use]
+    pub fn limits(&self) -> LiveLimits {
+        LiveLimits {
+            host_bytes: self.host_bytes,
+            device_bytes: self.device_bytes,
+            time_ms: self
+                .longest
+                .map(|longest| u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
 }
 
 impl Default for LiveBudgets {
@@ -83,6 +103,8 @@ impl Default for LiveBudgets {
             sessions_per_client: 8,
             lanes: 8,
             longest: None,
+            host_bytes: None,
+            device_bytes: None,
         }
     }
 }
@@ -106,8 +128,7 @@ pub trait LiveSession: Send + Sync {
     fn preface(&self) -> (Option<LocalWorker>, Vec<u8>);
 
     /// Takes a frame of the client. Lane 0 is the connection that started the program. The call is on the reading thread
-    /// of the connection: while it waits for space, the client has to wait. The connection is lost if a wait is longer
-    /// than [`crate::wire::WRITE_LIMIT`] and the client sends more than the system's buffers take.
+    /// of the connection: while it waits for space, the client has to wait.
     ///
     /// # Errors
     /// Why the frame is not taken. The program then ends.
@@ -181,7 +202,7 @@ impl LiveSender {
     ///
     /// # Errors
     /// If it is longer than [`MAX_CALLS_BYTES`], the connection fails, or the other end takes nothing for
-    /// [`crate::wire::WRITE_LIMIT`].
+    /// [`crate::wire::LIVE_WRITE_LIMIT`].
     pub fn send(&self, frame: &[u8]) -> Result<(), WireError> {
         self.send_parts(&[frame])
     }

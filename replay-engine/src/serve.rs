@@ -4,6 +4,7 @@ mod accept;
 mod cache;
 mod keeper;
 mod live;
+mod live_end;
 mod live_service;
 mod pairing;
 mod push;

@@ -1,6 +1,7 @@
 //! The protocol between client and agent: preamble, encrypted channel, frames, messages, keys. See
 //! `docs/agent-protocol.md`.
 
+mod answers;
 mod channel;
 mod cipher;
 pub mod delta;
@@ -24,7 +25,7 @@ pub use message::HOW_TO_PAIR;
 pub use preamble::{HIGHEST, LOWEST, MAGIC, PREAMBLE_BYTES, Preamble, PreambleError, PreambleWord, describe_mismatch};
 pub use pump::{CallsHandler, CallsRoute, ReaderMessage, WAITING_FRAMES, start_heartbeat, start_reader};
 pub use store::{KEY_FILE, KeyStore, KeyStoreError, Peer, RemovedPeer, ServeLock, Stamp, is_valid_name};
-pub use stream::Stream;
+pub use stream::{LIVE_WRITE_LIMIT, Stream};
 
 /// The default TCP port of an agent.
 pub const DEFAULT_PORT: u16 = 7117;

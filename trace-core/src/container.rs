@@ -16,6 +16,7 @@ mod save;
 mod sections;
 mod sink;
 mod source;
+mod transfer;
 mod verify;
 mod verify_rows;
 mod writer;
@@ -27,6 +28,7 @@ pub use metadata_records::{MetadataTag, decode_metadata, encode_metadata};
 pub use reader::{Derived, KineFile, SectionInfo};
 pub use save::{append, to_bytes, write, write_streamed, write_with};
 pub use sink::{FileSink, MemorySink, Sink};
+pub use transfer::TransferBytes;
 pub use verify::{MAX_VERIFY_FINDINGS, VerifyFinding, VerifyReport, verify, verify_bytes, verify_with};
 pub use writer::{Commit, Writer};
 

@@ -2,7 +2,7 @@
 
 use super::seed::Add;
 use crate::plans;
-use replay_engine::live::{LiveGrant, LiveRecording, LiveRequest, LocalWorker};
+use replay_engine::live::{LiveGrant, LiveLimits, LiveRecording, LiveRequest, LocalWorker};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::run::ArtifactsHeader;
 use replay_engine::target::TargetRequest;
@@ -139,6 +139,7 @@ fn add_live(add: Add<'_>) {
     add("wire", "live-start", message(12, &start));
     add("wire", "live-join", message(12, &LiveCommand::Join { token: [7; 32] }));
     add("wire", "live-finish", message(12, &LiveCommand::Finish));
+    add("wire", "live-describe", message(12, &LiveCommand::Describe));
     let grant = LiveGrant {
         token: [7; 32],
         max_lanes: 8,
@@ -146,6 +147,11 @@ fn add_live(add: Add<'_>) {
             path: b"/run/worker.sock".to_vec(),
             token: [9; 32],
         }),
+        limits: LiveLimits {
+            host_bytes: Some(4 << 30),
+            device_bytes: Some(8 << 30),
+            time_ms: None,
+        },
         preface: vec![1, 2, 3],
     };
     let started = LiveReply::Started(Box::new(grant));
@@ -164,6 +170,11 @@ fn add_live(add: Add<'_>) {
         recordings: vec![("vector_add.kine".into(), 4096)],
     };
     add("wire", "live-ended", message(13, &ended));
+    let offer = LiveReply::Offer {
+        devices: vec!["cuda0".into()],
+        limits: LiveLimits::default(),
+    };
+    add("wire", "live-offer", message(13, &offer));
 }
 
 /// Adds the seeds.

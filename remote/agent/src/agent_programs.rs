@@ -6,22 +6,26 @@ use crate::lock;
 use crate::recording_copy::RecordingCopy;
 use remote_relay::ProgramEnd;
 use remote_relay::record::is_about_recording;
-use remote_ring::pass_file;
+use remote_ring::{SocketPeer, pass_file};
 use remote_worker::{ProgramResult, ProgramServer, ServedProgram, WireBytes, WorkerReport};
 use replay_engine::client::{Client, ClientError, LiveConnection, LiveOutcome};
 use replay_engine::live::{LiveRecording, LiveRequest, LocalWorker};
 use std::ffi::OsStr;
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use trace_core::container::TransferBytes;
 
 /// Time in which a program passes its memory after it connected.
 const PASS_LIMIT: Duration = Duration::from_secs(10);
+/// Interval in which the bytes on the wire are written next to a growing recording.
+const TRANSFER_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum number of lanes for large copies, if the agent allows as many.
 const MAX_LANES: u32 = 8;
 /// Minimum number of them.
@@ -178,6 +182,8 @@ struct RelayedProgram {
     connection: Option<LiveConnection>,
     bytes: Arc<FrameBytes>,
     recording: Option<RecordingTarget>,
+    /// The thread that writes the bytes on the wire next to the growing recording.
+    transfer: Option<JoinHandle<()>>,
 }
 
 impl RelayedProgram {
@@ -215,11 +221,15 @@ impl RelayedProgram {
             };
             thread::Builder::new().name("kinescope-lanes".into()).spawn(open)?;
         }
+        let transfer = recording
+            .as_ref()
+            .map(|recording| spawn_transfer_writer(recording, &end, &bytes));
         Ok(Self {
             end,
             connection: Some(connection),
             bytes,
             recording,
+            transfer: transfer.transpose()?,
         })
     }
 }
@@ -228,6 +238,27 @@ impl RelayedProgram {
 fn lane_count() -> u32 {
     let cores = thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
     (cores / 2).clamp(MIN_LANES, MAX_LANES)
+}
+
+/// Starts the thread that writes the bytes on the wire next to a growing recording, for who follows it.
+fn spawn_transfer_writer(
+    recording: &RecordingTarget,
+    end: &Arc<ProgramEnd>,
+    bytes: &Arc<FrameBytes>,
+) -> io::Result<JoinHandle<()>> {
+    let (copy, end, bytes) = (Arc::clone(&recording.copy), Arc::clone(end), Arc::clone(bytes));
+    let write = move || {
+        let mut written = None;
+        while end.wait(Some(Instant::now() + TRANSFER_INTERVAL)).is_none() {
+            let now = bytes.total();
+            // The program goes on without this file; the next numbers may find room on the disk.
+            if written != Some(now) && now.write_next_to(copy.path()).is_ok() {
+                written = Some(now);
+            }
+        }
+        TransferBytes::remove_next_to(copy.path());
+    };
+    thread::Builder::new().name("kinescope-transfer".into()).spawn(write)
 }
 
 /// Opens lanes, and keeps them until the program ends.
@@ -271,6 +302,13 @@ impl ServedProgram for RelayedProgram {
 
     fn finish(mut self: Box<Self>, limit: Instant) -> ProgramResult {
         let ended = self.end.wait(Some(limit));
+        if ended.is_none() {
+            self.end.finish(None);
+        }
+        if let Some(transfer) = self.transfer.take() {
+            // The thread does not panic.
+            let _ = transfer.join();
+        }
         let Some(connection) = self.connection.take() else {
             return ProgramResult::default();
         };
@@ -278,10 +316,8 @@ impl ServedProgram for RelayedProgram {
             Some(None) => {
                 let mut result = finish_connection(connection, self.recording.as_ref());
                 if let Some(report) = &mut result.report {
-                    report.wire = Some(WireBytes {
-                        sent: self.bytes.sent.load(Ordering::Relaxed),
-                        received: self.bytes.received.load(Ordering::Relaxed),
-                    });
+                    let TransferBytes { sent, received } = self.bytes.total();
+                    report.wire = Some(WireBytes { sent, received });
                 }
                 result
             }
@@ -289,13 +325,10 @@ impl ServedProgram for RelayedProgram {
                 failure: Some(why),
                 ..ProgramResult::default()
             },
-            None => {
-                self.end.finish(None);
-                ProgramResult {
-                    failure: Some("the worker on the agent was killed: its program did not end".to_owned()),
-                    ..ProgramResult::default()
-                }
-            }
+            None => ProgramResult {
+                failure: Some("the worker on the agent was killed: its program did not end".to_owned()),
+                ..ProgramResult::default()
+            },
         }
     }
 }
@@ -323,6 +356,8 @@ impl LocalProgram {
     ) -> io::Result<Self> {
         let ended = Arc::new(Mutex::new(None));
         let end = Arc::clone(&ended);
+        // The worker is killed without a word to the program.
+        let last_word = SocketPeer::new(program.try_clone()?);
         let copy = recording.as_ref().map(|recording| Arc::clone(&recording.copy));
         connection.start(
             move |frame| match &copy {
@@ -330,7 +365,11 @@ impl LocalProgram {
                 _ => Err("frames for a program that shares memory with its worker".to_owned()),
             },
             move |why| {
-                *lock(&end) = Some(why.unwrap_or_else(|| "the agent ended the program".to_owned()));
+                let why = why.unwrap_or_else(|| "the agent ended the program".to_owned());
+                last_word.send_reason(&why);
+                *lock(&end) = Some(why);
+                // The program may be gone, or its worker.
+                let _ = last_word.socket().shutdown(Shutdown::Both);
             },
         );
         let socket = UnixStream::connect(Path::new(OsStr::from_bytes(&worker.path)))?;

@@ -4,6 +4,7 @@ use remote_relay::{FrameSender, RelayError};
 use replay_engine::live::LiveSender;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::container::TransferBytes;
 
 /// Bytes of frames on all connections of a program.
 #[derive(Debug, Default)]
@@ -15,6 +16,14 @@ pub struct FrameBytes {
 }
 
 impl FrameBytes {
+    /// Returns the numbers so far.
+    pub fn total(&self) -> TransferBytes {
+        TransferBytes {
+            sent: self.sent.load(Ordering::Relaxed),
+            received: self.received.load(Ordering::Relaxed),
+        }
+    }
+
     /// Counts an arrived frame.
     pub fn note_received(&self, frame: &[u8]) {
         self.received.fetch_add(frame.len() as u64, Ordering::Relaxed);

@@ -5,7 +5,10 @@ use crate::relayed_worker::RelayedWorkerSession;
 use crate::worker_recording::{RecordingPolicy, WorkerRecording};
 use crate::worker_start::{WorkerFolder, WorkerProgram, WorkerShared, WorkerStart};
 use remote_relay::{ContentStore, WorkerLimits};
-use remote_worker::{CONFINEMENT_VARIABLE, PARENT_VARIABLE, PrivateFolder, device_environment};
+use remote_worker::{
+    CONFINEMENT_VARIABLE, DEVICE_MEMORY_VARIABLE, NAMESPACE_NOTICE_VARIABLE, PARENT_VARIABLE, PrivateFolder,
+    device_environment,
+};
 use replay_engine::live::{LiveRunner, LiveSender, LiveSession, LiveStart};
 use std::io;
 use std::path::PathBuf;
@@ -21,8 +24,6 @@ const DEVICE_PREFIX: &str = "cuda";
 /// Settings of the workers.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Maximum size of pinned, mapped and managed memory of a program at this machine, bytes.
-    pub host_bytes: u64,
     /// Maximum size of the contents that are kept for later programs, bytes.
     pub content_bytes: u64,
     /// The recorder's library, if there is one.
@@ -51,10 +52,6 @@ impl LiveWorkers {
                 command: Box::new(command),
                 folder: PrivateFolder::create("kinescope-live")?,
                 contents: ContentStore::new(options.content_bytes),
-                limits: WorkerLimits {
-                    staging_bytes: STAGING_BYTES,
-                    host_bytes: options.host_bytes,
-                },
                 policy: options.recordings.map(RecordingPolicy::new),
                 recorder: options.recorder,
                 started: AtomicU64::new(0),
@@ -93,6 +90,12 @@ impl LiveWorkers {
         if let Some(recording) = &recording {
             recording.prepare(&mut command);
         }
+        if number == 0 {
+            command.env(NAMESPACE_NOTICE_VARIABLE, "yes");
+        }
+        if let Some(bytes) = start.limits.device_bytes {
+            command.env(DEVICE_MEMORY_VARIABLE, bytes.to_string());
+        }
         Ok(WorkerStart {
             command,
             program: WorkerProgram {
@@ -100,6 +103,10 @@ impl LiveWorkers {
                 folder,
                 client: start.client.clone(),
                 name: start.request.program.clone(),
+                limits: WorkerLimits {
+                    staging_bytes: STAGING_BYTES,
+                    host_bytes: start.limits.host_bytes.unwrap_or(u64::MAX),
+                },
                 recording,
                 stream: OnceLock::new(),
             },

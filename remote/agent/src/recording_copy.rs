@@ -44,6 +44,11 @@ impl RecordingCopy {
         }
     }
 
+    /// Returns the path of the copy while it grows.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Takes a frame about the recording. If the file cannot be written, [`RecordingCopy::finish`] returns why.
     ///
     /// # Errors

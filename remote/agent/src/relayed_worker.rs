@@ -42,7 +42,7 @@ impl RelayedWorkerSession {
         let end = WorkerEnd::new(
             here,
             LiveFrames::new(sender, &bytes),
-            program.shared.limits,
+            program.limits,
             contents,
             move |why| failed.report_end(why),
         );

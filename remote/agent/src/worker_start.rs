@@ -19,7 +19,6 @@ pub struct WorkerShared {
     pub command: Box<WorkerCommand>,
     pub folder: PrivateFolder,
     pub contents: Arc<ContentStore>,
-    pub limits: WorkerLimits,
     pub policy: Option<RecordingPolicy>,
     pub recorder: Option<PathBuf>,
     /// Number of programs so far, for names of their files.
@@ -44,6 +43,8 @@ pub struct WorkerProgram {
     pub client: String,
     /// Name of the program.
     pub name: String,
+    /// Limits of its memory at this machine.
+    pub limits: WorkerLimits,
     /// Its recording, if there is one.
     pub recording: Option<WorkerRecording>,
     /// What sends the recording, once it does.

@@ -334,6 +334,8 @@ impl Connection {
     /// Ends the use of the connection. Returns the result of all further calls.
     fn fail(&self, why: &str) -> CuResult {
         if !self.is_lost.swap(true, Ordering::Relaxed) {
+            let reason = self.peer.take_reason();
+            let why = reason.as_deref().unwrap_or(why);
             say(format_args!("the connection to the CUDA device is lost: {why}"));
         }
         self.arrival.notify_all();

@@ -119,7 +119,7 @@ fn send_runs(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remote_ring::WINDOW_PAGE_BYTES;
+    use remote_ring::{WINDOW_PAGE_BYTES, WindowFile};
 
     fn changes(memory: &mut ExposedMemory, window: &HostWindow) -> Vec<(u64, Vec<u8>)> {
         let mut runs = Vec::new();

@@ -210,6 +210,9 @@ impl ProgramEnd {
         if ended.is_some() {
             return;
         }
+        if let Some(reason) = &reason {
+            self.peer.send_reason(reason);
+        }
         *ended = Some(reason);
         drop(ended);
         self.end.notify_all();

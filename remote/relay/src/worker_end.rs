@@ -56,6 +56,8 @@ struct BeforeAnswer {
     writes: Vec<SharedRange>,
     /// A range of the window that is free now.
     frees: Option<(u64, u64)>,
+    /// A range of the window that is allocated, unless the worker refuses.
+    allocates: Option<(u64, u64)>,
     /// The program can learn from the answer that kernels are done.
     is_wait: bool,
 }
@@ -411,6 +413,7 @@ impl WorkerEnd {
         let mut before = BeforeAnswer {
             writes: Vec::new(),
             frees: ranges.frees,
+            allocates: ranges.allocates,
             is_wait: is_wait(header.call),
         };
         match ranges.is_asynchronous {
@@ -421,7 +424,8 @@ impl WorkerEnd {
             }
             false => before.writes = ranges.writes,
         }
-        let is_kept = !before.writes.is_empty() || before.frees.is_some() || before.is_wait;
+        let is_kept =
+            !before.writes.is_empty() || before.frees.is_some() || before.allocates.is_some() || before.is_wait;
         if header.flags.contains(RequestFlags::ANSWERED) && is_kept {
             state.answered.insert(header.sequence, before);
         }
@@ -478,6 +482,10 @@ impl WorkerEnd {
                 if let Some((offset, bytes)) = before.frees {
                     body.memory.window.release(offset, bytes)?;
                 }
+            } else if let Some((offset, bytes)) = before.allocates {
+                state.host.free(offset);
+                state.exposed.remove(offset);
+                body.memory.window.release(offset, bytes)?;
             }
             if before.is_wait || !before.writes.is_empty() {
                 add_changes(body, &mut state, writer)?;

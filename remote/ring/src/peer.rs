@@ -3,7 +3,7 @@
 use crate::message_ring::RingWaker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ const AFTER_END: [Duration; 4] = [
     Duration::from_millis(8),
     Duration::from_millis(40),
 ];
+
+/// Maximum size of the reason of an end, bytes.
+const MAX_REASON_BYTES: usize = 512;
 
 /// The process at the other end of a region.
 pub trait Peer: Sync {
@@ -51,6 +54,23 @@ impl<S: AsFd> SocketPeer<S> {
             std::thread::sleep(pause);
             readers.iter().for_each(RingWaker::wake_reader);
         }
+    }
+
+    /// Sends the peer the reason of an end that follows. It is lost if the peer is gone or its socket is full.
+    pub fn send_reason(&self, reason: &str) {
+        let end = reason.floor_char_boundary(MAX_REASON_BYTES);
+        let bytes = reason.get(..end).unwrap_or_default().as_bytes();
+        // The end itself follows, with or without its reason.
+        let _ = send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Returns the reason that the peer sent before it ended, if it did.
+    pub fn take_reason(&self) -> Option<String> {
+        let mut bytes = [0u8; MAX_REASON_BYTES];
+        let (_, count) = retry_on_intr(|| recv(&self.0, &mut bytes, RecvFlags::DONTWAIT)).ok()?;
+        let text = String::from_utf8_lossy(bytes.get(..count)?);
+        let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        Some(printable.collect::<String>()).filter(|text| !text.trim().is_empty())
     }
 }
 

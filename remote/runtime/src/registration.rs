@@ -213,7 +213,7 @@ pub fn kernel(function: *const c_void) -> CallResult<CuKernel> {
                 drop(registry);
                 // Without a device, this is the error to report.
                 bind()?;
-                return Err(version::unknown_kernel_error());
+                return Err(crate::version::unknown_kernel_error());
             }
         }
     };

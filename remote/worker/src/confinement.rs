@@ -2,6 +2,7 @@
 //!
 //! The messages offer none of this. The confinement is for a worker that a client has taken over through a fault.
 
+use crate::namespaces::enter_namespaces_if_possible;
 use landlock::{
     ABI, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
     RulesetStatus,
@@ -116,6 +117,14 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let refusal = SeccompAction::Errno(libc::EPERM as u32);
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch)?.try_into()
+}
+
+/// Moves this process into namespaces of its own, as far as the system allows, if its environment confines it. The process
+/// has one thread.
+pub fn separate_from_environment() {
+    if std::env::var_os(CONFINEMENT_VARIABLE).is_some() {
+        enter_namespaces_if_possible();
+    }
 }
 
 /// Confines this process if its environment says so. What the kernel refuses is a message on the standard error stream.

@@ -6,7 +6,7 @@ use crate::forms::WorkerForm;
 use crate::session::Scope;
 use crate::{
     array_copies, code, contexts, copies, graphs, host_functions, host_memory, launches, library_calls, links,
-    memory_copies, memory_queries, textures,
+    memory_copies, memory_limit, memory_queries, textures,
 };
 use remote_calls::message::{ObjectKind, is_number_attribute};
 use remote_calls::{
@@ -67,7 +67,20 @@ pub fn play(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: 
             }
         }
     }
+    let change = memory_limit::begin(call, scope, decoder.clone())?;
+    let results_at = answer.as_bytes().len();
+    let played = play_in_context(call, scope, decoder, answer);
+    let results = answer.as_bytes().get(results_at..).unwrap_or_default();
+    change.complete(scope, played.is_ok().then(|| Decoder::new(results)));
+    played
+}
+
+/// Plays a request whose context is this thread's current one.
+fn play_in_context(call: CallId, scope: &Scope<'_>, decoder: &mut Decoder<'_>, answer: &mut Encoder) -> CallResult {
     match call {
+        CallId::cuMemGetInfo_v2 if scope.session.device_budget.limit().is_some() => {
+            memory_limit::memory_info(scope, decoder, answer)
+        }
         CallId::load_module | CallId::load_library => code::load(scope, call, decoder, answer),
         CallId::find_function | CallId::find_kernel => code::find(scope, call, decoder, answer),
         CallId::list_functions => code::list(scope, decoder, answer),
@@ -211,6 +224,9 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
             if let Ok(context) = arguments.read() {
                 scope.session.forget_thread_streams(context);
                 scope.session.texture_objects.forget(context);
+                if results.is_some() {
+                    scope.session.device_budget.release_context(context);
+                }
             }
         }
         CallId::cuDevicePrimaryCtxReset_v2 | CallId::cuDevicePrimaryCtxRelease_v2 => {
@@ -222,6 +238,7 @@ fn after(call: CallId, scope: &Scope<'_>, mut arguments: Decoder<'_>, results: O
                 scope.session.handles.remove_children(context);
                 scope.session.forget_thread_streams(context);
                 scope.session.texture_objects.forget(context);
+                scope.session.device_budget.release_context(context);
             }
         }
         CallId::cuMemcpyAsync if results.is_some() => memory_queries::note_unified_copy(scope, arguments),

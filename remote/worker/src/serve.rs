@@ -1,7 +1,8 @@
 //! Serving of a program: threads that take its requests, and the end of the session.
 
 use crate::call_error::CallError;
-use crate::confinement::confine_from_environment;
+use crate::confinement::{confine_from_environment, separate_from_environment};
+use crate::device_budget::DEVICE_MEMORY_VARIABLE;
 use crate::dispatch::play;
 use crate::host_copies::RELAY_VARIABLE;
 use crate::host_function_lane::HostFunctionLane;
@@ -50,6 +51,9 @@ pub enum WorkerError {
     /// There is no driver.
     #[error("{0}")]
     Driver(#[from] LoadError),
+    /// The limit of device memory is no number.
+    #[error("{DEVICE_MEMORY_VARIABLE}: '{0}' is no number of bytes")]
+    Limit(String),
     /// The report could not be written.
     #[error("the report of the worker: {0}")]
     Report(std::io::Error),
@@ -74,12 +78,36 @@ struct Server {
     ended: Condvar,
 }
 
-/// Serves the program at the other end of a socket until it ends. `is_relayed` says that a relay stands between them,
-/// which needs to know when copies to the window are complete.
+/// How a program is served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServeOptions {
+    /// Whether a relay stands between the program and the worker: it needs to know when copies to the window are
+    /// complete.
+    pub is_relayed: bool,
+    /// Maximum device memory of the program, bytes, or `None` for no limit.
+    pub device_bytes: Option<u64>,
+}
+
+impl ServeOptions {
+    /// Returns the options that the environment of a worker process has.
+    fn from_environment() -> Result<Self, WorkerError> {
+        let device_bytes = match std::env::var(DEVICE_MEMORY_VARIABLE) {
+            // A limit that cannot be read must not become none.
+            Ok(text) => Some(text.parse().map_err(|_| WorkerError::Limit(text))?),
+            Err(_) => None,
+        };
+        Ok(Self {
+            is_relayed: std::env::var_os(RELAY_VARIABLE).is_some_and(|value| value == "yes"),
+            device_bytes,
+        })
+    }
+}
+
+/// Serves the program at the other end of a socket until it ends.
 ///
 /// # Errors
 /// If the shared memory fails, or the program sends what no library of this version sends.
-pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<WorkerReport, WorkerError> {
+pub fn serve(socket: OwnedFd, driver: Driver, options: ServeOptions) -> Result<WorkerReport, WorkerError> {
     let (greeting, file) = receive_region(&socket)?;
     if greeting != PROGRAM_GREETING {
         return Err(WorkerError::Greeting(greeting));
@@ -98,7 +126,7 @@ pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<Worker
     let (answers, requests) = region.worker_ends()?;
     let waker = requests.waker();
     let server = Arc::new(Server {
-        session: Session::new(driver, region, window, lane),
+        session: Session::new(driver, region, window, lane, options.device_bytes),
         peer,
         requests: Mutex::new(requests),
         answers: Mutex::new(answers),
@@ -108,7 +136,7 @@ pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<Worker
         end: Mutex::new(None),
         ended: Condvar::new(),
     });
-    if is_relayed {
+    if options.is_relayed {
         server.session.host_copies.serve_relay();
     }
     let (watched, wakers) = (Arc::clone(&server.peer), [waker, lane_waker]);
@@ -139,14 +167,15 @@ pub fn serve(socket: OwnedFd, driver: Driver, is_relayed: bool) -> Result<Worker
 /// # Errors
 /// As [`serve`]; also without a driver, and if the report cannot be written.
 pub fn serve_standard_input() -> Result<(), WorkerError> {
+    // Before any thread starts.
+    separate_from_environment();
     let socket = std::io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .map_err(WorkerError::Thread)?;
     watch_parent().map_err(WorkerError::Thread)?;
     confine_from_environment();
-    let is_relayed = std::env::var_os(RELAY_VARIABLE).is_some_and(|value| value == "yes");
-    let report = serve(socket, Driver::load()?, is_relayed)?;
+    let report = serve(socket, Driver::load()?, ServeOptions::from_environment()?)?;
     report.write_to_environment().map_err(WorkerError::Report)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::call_error::{CallError, CallResult};
 use crate::copy_tickets::CopyTickets;
+use crate::device_budget::DeviceBudget;
 use crate::handles::Handles;
 use crate::host_copies::HostCopies;
 use crate::host_function_lane::HostFunctionLane;
@@ -38,6 +39,8 @@ pub struct Session {
     pub window: HostWindow,
     /// Host functions of the program.
     pub host_functions: Arc<HostFunctionLane>,
+    /// Device memory of the program.
+    pub device_budget: DeviceBudget,
     /// Links in progress.
     pub links: Links,
     /// Texture and surface objects.
@@ -79,14 +82,21 @@ pub struct Scope<'s> {
 }
 
 impl Session {
-    /// Creates the state of a session.
-    pub fn new(driver: Driver, region: Arc<Region>, window: HostWindow, host_functions: HostFunctionLane) -> Self {
+    /// Creates the state of a session. `device_bytes` is the maximum device memory of the program.
+    pub fn new(
+        driver: Driver,
+        region: Arc<Region>,
+        window: HostWindow,
+        host_functions: HostFunctionLane,
+        device_bytes: Option<u64>,
+    ) -> Self {
         Self {
             driver,
             staging: Staging::new(region),
             window,
             host_functions: Arc::new(host_functions),
             handles: Handles::default(),
+            device_budget: DeviceBudget::new(device_bytes),
             links: Links::default(),
             texture_objects: TextureObjects::default(),
             libraries: Libraries::default(),
@@ -160,7 +170,7 @@ impl Session {
             let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
             devices.push(DeviceSnapshot {
                 name: String::from_utf8_lossy(name).into_owned(),
-                total_bytes: total_bytes as u64,
+                total_bytes: (total_bytes as u64).min(self.device_budget.limit().unwrap_or(u64::MAX)),
                 uuid: uuid.bytes,
                 attributes: (0..=MAX_ATTRIBUTE).map(attribute).collect(),
             });

@@ -2,7 +2,7 @@
 //! confinement lasts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use remote_worker::confine;
+use remote_worker::{confine, enter_namespaces};
 use std::fs::{File, read, write};
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -30,6 +30,43 @@ fn confined_process_reaches_neither_network_nor_programs_nor_files() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
     assert_eq!(read(inside.path().join("new")).unwrap(), b"new");
+}
+
+/// A process without threads, as a worker is at its start: the test's own executable starts it with one.
+#[test]
+fn process_in_namespaces_has_no_network_and_keeps_its_user() {
+    const INSIDE: &str = "KINESCOPE_TEST_SEPARATED";
+    let links =
+        || ["net", "ipc", "mnt", "pid"].map(|kind| std::fs::read_link(format!("/proc/thread-self/ns/{kind}")).unwrap());
+    let user = || rustix::process::geteuid().as_raw();
+    if std::env::var_os(INSIDE).is_some() {
+        let (before, user_before) = (links(), user());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let Err(e) = enter_namespaces() else {
+            let after = links();
+            assert!(before[0] != after[0] && before[1] != after[1], "{after:?}");
+            assert_eq!(before[2..], after[2..]);
+            assert_eq!(user(), user_before);
+            // The listener is outside, where no connection leads to.
+            TcpStream::connect(listener.local_addr().unwrap()).expect_err("a connection");
+            assert!(UnixStream::pair().is_ok() && read("/dev/null").unwrap().is_empty());
+            return;
+        };
+        assert_eq!(links(), before);
+        println!("skipped: the system refuses namespaces: {e}");
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "--test-threads=1"])
+        .arg("process_in_namespaces_has_no_network_and_keeps_its_user")
+        .env(INSIDE, "yes")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    if let Some(why) = text.lines().find(|line| line.contains("skipped: ")) {
+        println!("{why}");
+    }
 }
 
 fn check_confined(folder: &Path) {

@@ -124,6 +124,14 @@ pub struct Serve {
     /// [default: a quarter of the machine's memory]
     #[arg(long, value_name = "MIB", requires = "live", value_parser = clap::value_parser!(u32).range(1..))]
     pub live_memory: Option<u32>,
+    /// Maximum memory of each CUDA program of a client on all its devices, in mebibytes: what the program allocates beyond
+    /// it fails with CUDA_ERROR_OUT_OF_MEMORY [default: no limit]
+    #[arg(long, value_name = "MIB", requires = "live", value_parser = clap::value_parser!(u32).range(1..))]
+    pub live_device_memory: Option<u32>,
+    /// Maximum time of each CUDA program of a client, in seconds; a program that takes longer is ended [default: no
+    /// limit]
+    #[arg(long, value_name = "SECONDS", requires = "live", value_parser = clap::value_parser!(u32).range(1..))]
+    pub live_time: Option<u32>,
     /// Record every CUDA program of a client into this folder, as `record --with cuda` does
     #[arg(long, value_name = "FOLDER", requires = "live")]
     pub live_record: Option<PathBuf>,

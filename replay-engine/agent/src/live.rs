@@ -23,15 +23,20 @@ fn find_recorder() -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-/// Returns what runs the CUDA programs of clients. Each worker runs this same executable. `host_bytes` is the maximum host
-/// memory of a program; with `recordings`, every program is recorded into that folder.
+/// Returns the size of the contents of programs that are kept for later ones, bytes. `host_bytes` is the maximum host
+/// memory of a program.
+pub fn content_bytes(host_bytes: Option<u64>) -> u64 {
+    CONTENT_BYTES.min(host_bytes.unwrap_or(u64::MAX))
+}
+
+/// Returns what runs the CUDA programs of clients. Each worker runs this same executable. `content_bytes` is the maximum
+/// size of the contents that are kept; with `recordings`, every program is recorded into that folder.
 ///
 /// # Errors
 /// When a folder cannot be created.
-pub fn runner(host_bytes: u64, recordings: Option<PathBuf>) -> Result<Arc<dyn LiveRunner>> {
+pub fn runner(content_bytes: u64, recordings: Option<PathBuf>) -> Result<Arc<dyn LiveRunner>> {
     let options = WorkerOptions {
-        host_bytes,
-        content_bytes: CONTENT_BYTES.min(host_bytes),
+        content_bytes,
         recorder: find_recorder(),
         recordings,
     };

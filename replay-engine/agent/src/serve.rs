@@ -52,6 +52,16 @@ fn live_memory(memory_mib: Option<u32>) -> u64 {
     given.or_else(quarter).unwrap_or(DEFAULT_BYTES)
 }
 
+/// Returns the budgets of live programs.
+fn live_budgets(options: &Serve) -> LiveBudgets {
+    LiveBudgets {
+        host_bytes: Some(live_memory(options.live_memory)),
+        device_bytes: options.live_device_memory.map(|mib| u64::from(mib) << 20),
+        longest: options.live_time.map(|seconds| Duration::from_secs(seconds.into())),
+        ..LiveBudgets::default()
+    }
+}
+
 /// Returns the default size of the cache kept between replays, bytes. Small boards need their memory for runs.
 fn default_cache_bytes() -> usize {
     const MAX_KEPT_BYTES: usize = 512 << 20;
@@ -104,16 +114,15 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
                 Options::default().plan_pages
             },
             wasm: budgets.clone(),
-            live: LiveBudgets::default(),
+            live: live_budgets(options),
             ..Options::default()
         },
     )?;
     server.serve_wasm(programs::runner(program_targets, budgets.memory_bytes));
     if options.live {
-        server.serve_live(live::runner(
-            live_memory(options.live_memory),
-            options.live_record.clone(),
-        )?);
+        let budgets = live_budgets(options);
+        let contents = live::content_bytes(budgets.host_bytes);
+        server.serve_live(live::runner(contents, options.live_record.clone())?);
         print_line("live CUDA programs of paired clients are allowed")?;
     }
     let own = keys.key_pair().public().fingerprint();

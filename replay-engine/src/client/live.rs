@@ -2,7 +2,9 @@
 
 use super::error::{ClientError, Stage};
 use super::session::{Client, Connection, last_word};
-use crate::live::{LiveGrant, LiveRequest, LiveSender, MAX_RECORDING_BYTES, MAX_RECORDINGS, is_valid_recording_name};
+use crate::live::{
+    LiveGrant, LiveLimits, LiveRequest, LiveSender, MAX_RECORDING_BYTES, MAX_RECORDINGS, is_valid_recording_name,
+};
 use crate::wire::live_message::{LIVE_VERSION, LiveCommand, LiveRefusal, LiveReply};
 use crate::wire::{ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
 use std::fs::File;
@@ -42,6 +44,15 @@ pub struct LiveOutcome {
     pub recordings: Vec<PathBuf>,
 }
 
+/// What an agent offers to programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOffer {
+    /// The devices that programs can use.
+    pub devices: Vec<String>,
+    /// Limits of each program.
+    pub limits: LiveLimits,
+}
+
 /// A connection for frames of calls, and the thread that watches it.
 #[derive(Debug)]
 struct Link {
@@ -63,6 +74,25 @@ impl Client {
             "the agent ({}) speaks protocol version {}, and live programs need version {LIVE_VERSION}; update the agent",
             self.program, self.version
         )))
+    }
+
+    /// Returns what the agent offers to programs, or `None` if it runs none or is too old to.
+    ///
+    /// # Errors
+    /// If the connection is lost, or there is no answer within `limit`.
+    pub fn describe_live(&self, limit: Duration) -> Result<Option<LiveOffer>, ClientError> {
+        let stage = Stage::StartWorker;
+        if self.version < LIVE_VERSION {
+            return Ok(None);
+        }
+        self.connection.send(stage, Topic::Live, &LiveCommand::Describe)?;
+        let frame = self.connection.frame(stage, limit)?;
+        let frame = frame.ok_or_else(|| self.connection.protocol_error(stage, "no answer about live programs"))?;
+        match self.connection.decode(stage, Topic::Live, &frame)? {
+            LiveReply::Offer { devices, limits } => Ok(Some(LiveOffer { devices, limits })),
+            LiveReply::Refused(_) => Ok(None),
+            _ => Err(unexpected(&self.connection)),
+        }
     }
 
     /// Starts the worker of a program on devices of the agent. The connection belongs to the program from then on.
@@ -151,6 +181,7 @@ fn refusal_error(refusal: LiveRefusal, devices: &[String]) -> ClientError {
 
 impl Link {
     fn new(connection: Connection) -> Self {
+        connection.calls.allow_long_writes();
         Self {
             connection: Mutex::new(connection),
             has_started: AtomicBool::new(false),
@@ -270,8 +301,7 @@ impl LiveConnection {
     }
 
     /// Passes arriving frames to `on_frame`, on the reading thread of the connection. Frames wait until this call.
-    /// `on_frame` also delays the answers to the agent's heartbeats: a call that takes longer than
-    /// [`crate::wire::SILENCE`] ends the program.
+    /// While `on_frame` waits, the agent has to wait too, and hears that this end is alive.
     ///
     /// `on_end` gets the reason when the program ends before [`LiveConnection::finish`]: the connection was lost,
     /// `on_frame` failed, or the agent ended the program. The reason is `None` if the agent gives none. Only the first

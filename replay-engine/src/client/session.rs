@@ -200,6 +200,11 @@ fn refusal_error(stage: Stage, why: &SessionRefusal) -> ClientError {
     }
 }
 
+/// Returns another handle to a socket.
+fn clone_socket(stream: &Stream) -> Result<Stream, ClientError> {
+    stream.try_clone().map_err(|e| wire_error_at(Stage::Reach, e.into()))
+}
+
 /// A connection with its reading thread.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -336,6 +341,7 @@ impl Client {
         }
         let address = endpoint.address();
         let stream = endpoint.dial(limit)?;
+        let socket = clone_socket(&stream)?;
         let channel = establish(
             stream,
             keys.key_pair(),
@@ -360,7 +366,7 @@ impl Client {
                 }
             },
         )?;
-        Self::from_channel(channel)
+        Self::from_channel(channel, socket)
     }
 
     /// Connects to a server in this process, which needs no key store.
@@ -373,6 +379,7 @@ impl Client {
             address: address.to_owned(),
             reason: e.to_string(),
         })?;
+        let socket = clone_socket(&stream)?;
         let channel = establish(stream, &own, address, PreambleWord::Session, HANDSHAKE_LIMIT, |shown| {
             let fingerprint = shown.fingerprint();
             let wrong = || ClientError::NotPaired {
@@ -381,10 +388,10 @@ impl Client {
             };
             (shown == theirs).then_some(()).ok_or_else(wrong)
         })?;
-        Self::from_channel(channel)
+        Self::from_channel(channel, socket)
     }
 
-    fn from_channel(channel: Channel) -> Result<Self, ClientError> {
+    fn from_channel(channel: Channel, socket: Stream) -> Result<Self, ClientError> {
         let Channel {
             sender,
             receiver,
@@ -392,7 +399,7 @@ impl Client {
             ..
         } = channel;
         let (to, arrived) = sync_channel(WAITING_FRAMES);
-        let calls = CallsRoute::default();
+        let calls = CallsRoute::new(socket);
         start_reader(receiver, sender.clone(), to, |a| a, &calls).map_err(|e| wire_error_at(Stage::Reach, e))?;
         let connection = Connection { sender, arrived, calls };
         match connection.message(Stage::Pair, Topic::Session)? {

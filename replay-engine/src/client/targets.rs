@@ -5,6 +5,7 @@ use super::lease::Lease;
 use super::session::{Client, Endpoint};
 use crate::device::qemu::{self, QemuReplayDevice};
 use crate::device::{DeviceInfo, RegisterFactory, ReplayDeviceError};
+use crate::live::LiveLimits;
 use crate::serve::{Options, Server};
 use crate::target::{ApiFactory, ApiSupport, ChannelFactory, Factory, ReplayPreparation};
 use crate::wire::{KeyStore, Peer};
@@ -308,6 +309,7 @@ impl Factories {
             description: info.description.clone(),
             info: Some(info),
             reach: Availability::Here,
+            live: None,
         };
         all.map(target).collect()
     }
@@ -325,6 +327,7 @@ impl Factories {
                     description: info.description.clone(),
                     info: Some(info),
                     reach: Availability::Here,
+                    live: None,
                 })
                 .collect(),
             Err(e) => vec![ReplayTarget {
@@ -332,6 +335,7 @@ impl Factories {
                 description: "CUDA device 0 of this machine".to_owned(),
                 info: None,
                 reach: Availability::Away(e.to_string()),
+                live: None,
             }],
         }
     }
@@ -367,6 +371,8 @@ pub struct ReplayTarget {
     pub info: Option<DeviceInfo>,
     /// Whether and how it can be used.
     pub reach: Availability,
+    /// Limits of each program that computes on it, if its agent runs programs of clients on it.
+    pub live: Option<LiveLimits>,
 }
 
 /// A parsed target name.
@@ -605,6 +611,7 @@ fn software(factories: &Factories, model: &str) -> ReplayTarget {
                 description,
                 info,
                 reach: Availability::Here,
+                live: None,
             }
         }
         Err(e) => ReplayTarget {
@@ -612,6 +619,7 @@ fn software(factories: &Factories, model: &str) -> ReplayTarget {
             description: String::new(),
             info: None,
             reach: Availability::Away(e.to_string()),
+            live: None,
         },
     }
 }
@@ -619,6 +627,12 @@ fn software(factories: &Factories, model: &str) -> ReplayTarget {
 fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<ReplayTarget> {
     match Client::connect_within(&Endpoint::parse(&peer.address), keys, Some(&peer.name), ASK_LIMIT) {
         Ok(client) => {
+            // An agent that does not answer has no offer; its devices are known.
+            let offer = client.describe_live(ASK_LIMIT).ok().flatten();
+            let live = |device: &str| {
+                let offer = offer.as_ref()?;
+                offer.devices.iter().any(|name| name == device).then_some(offer.limits)
+            };
             let target = |d: &crate::wire::message::DeviceState| ReplayTarget {
                 name: format!("agent:{}/{}", peer.name, d.info.name),
                 description: d.info.description.clone(),
@@ -629,6 +643,7 @@ fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<ReplayTarget> {
                     (None, Some(who)) => Availability::Busy(who.clone()),
                     (None, None) => Availability::Free,
                 },
+                live: live(&d.info.name),
             };
             client.states().iter().map(target).collect()
         }
@@ -637,6 +652,7 @@ fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<ReplayTarget> {
             description: format!("agent at {}", peer.address),
             info: None,
             reach: Availability::Away(e.to_string()),
+            live: None,
         }],
     }
 }

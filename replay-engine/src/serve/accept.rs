@@ -102,6 +102,7 @@ fn serve(
         }));
     }
     let prologue: Vec<u8> = their_bytes.into_iter().chain(our_bytes?).collect();
+    let socket = stream.try_clone()?;
     let mut channel =
         Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by).map_err(|e| e.within(limit))?;
     channel.version = version.unwrap_or(LOWEST);
@@ -145,5 +146,5 @@ fn serve(
     };
     *known = true;
     drop(stranger);
-    Session::serve(shared, channel, name, place)
+    Session::serve(shared, channel, socket, name, place)
 }

@@ -1,28 +1,24 @@
-//! Live programs of clients: shares of devices, the worker's start, frames both ways, the end.
+//! Live programs of clients: shares of devices, the worker's start, frames both ways.
 
+use super::live_end::{ProgramEnd, describe_end};
 use super::live_service::{LivePlace, LiveProgram, LiveService};
 use super::session::{Event, Session, SessionEnd, TICK, wait_for_lease};
 use super::slot::{Share, ShareHolder, panic_text};
 use super::wasm::format_for_log;
 use crate::live::{
     LiveEnd, LiveGrant, LiveRequest, LiveSender, LiveSession, LiveStart, MAX_DEVICES, MAX_PREFACE_BYTES,
-    MAX_PROGRAM_BYTES, MAX_RECORDING_BYTES, MAX_RECORDINGS, MAX_REPORT_BYTES, is_valid_recording_name,
+    MAX_PROGRAM_BYTES,
 };
 use crate::wire::live_message::{LIVE_VERSION, LiveCommand, LiveRefusal, LiveReply};
 use crate::wire::message::LeaseReply;
-use crate::wire::{BULK, Frame, ReaderMessage, Topic, WireError, pairing_code};
+use crate::wire::{Frame, ReaderMessage, Topic, WireError, pairing_code};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// Maximum time for a client to close its connection after the last message.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 /// A program that started.
 struct StartedProgram {
@@ -31,25 +27,6 @@ struct StartedProgram {
     shares: Vec<Share>,
     sender: LiveSender,
     grant: LiveGrant,
-}
-
-/// How a monitored program ended.
-enum ProgramEnd {
-    /// The client said so, and the worker ended in order.
-    Finished(LiveEnd),
-    /// The agent or the worker ended it, with the reason for the client.
-    Failed(String),
-    /// The client is gone, or broke the protocol.
-    Quit(SessionEnd),
-    /// The client's key was removed.
-    Forgotten,
-}
-
-/// A recording that is ready to be sent.
-struct OpenRecording {
-    name: String,
-    bytes: u64,
-    file: File,
 }
 
 impl Session {
@@ -83,12 +60,29 @@ impl Session {
                 self.look_up()?;
                 self.join_live(&token)
             }
+            LiveCommand::Describe => {
+                self.look_up()?;
+                let reply = self.describe_live();
+                self.reply_live(&reply)
+            }
             LiveCommand::Finish => Err(SessionEnd::protocol("the end of a live program without a program")),
         }
     }
 
-    fn reply_live(&self, reply: &LiveReply) -> Result<(), SessionEnd> {
+    pub(super) fn reply_live(&self, reply: &LiveReply) -> Result<(), SessionEnd> {
         Ok(self.sender.send(Topic::Live, reply)?)
+    }
+
+    /// Returns what programs can use.
+    fn describe_live(&self) -> LiveReply {
+        let Some(service) = self.shared.live.get() else {
+            return LiveReply::Refused(LiveRefusal::NotOffered);
+        };
+        let names = self.shared.slots.iter().map(|slot| slot.info().name.clone());
+        LiveReply::Offer {
+            devices: names.filter(|name| service.runner.serves(name)).collect(),
+            limits: self.options().live.limits(),
+        }
     }
 
     /// Checks a request, takes the shares and starts the worker.
@@ -116,6 +110,7 @@ impl Session {
             client: self.name.clone(),
             key: self.client,
             request: request.clone(),
+            limits: self.options().live.limits(),
         };
         let sender = LiveSender::closed(self.sender.clone(), place.program.report.clone());
         let max_lanes = self.options().live.lanes;
@@ -145,6 +140,7 @@ impl Session {
         let grant = LiveGrant {
             token,
             max_lanes,
+            limits: self.options().live.limits(),
             local,
             preface,
         };
@@ -220,6 +216,7 @@ impl Session {
             sender,
             grant,
         } = program;
+        self.calls.allow_long_writes();
         self.calls.set_handler(handler_of(&session, 0));
         let started = self.reply_live(&LiveReply::Started(Box::new(grant)));
         let started = started.and_then(|()| Ok(sender.open()?));
@@ -241,16 +238,6 @@ impl Session {
             self.await_close();
         }
         end
-    }
-
-    /// Waits until the client has closed the connection. A socket that is closed with unread frames in it would make
-    /// the system drop what the client has not received.
-    fn await_close(&self) {
-        let by = Instant::now() + CLOSE_LIMIT;
-        while Instant::now() < by && !self.sender.has_ended() && !self.is_forgotten() {
-            // What the client sent before it knew of the end has no meaning any more.
-            let _ = self.events.recv_timeout(TICK);
-        }
     }
 
     /// Watches a program until it ends.
@@ -296,7 +283,10 @@ impl Session {
             if let Some(longest) = self.options().live.longest
                 && begin.elapsed() > longest
             {
-                return ProgramEnd::Failed(format!("it ran longer than {} s", longest.as_secs_f32()));
+                return ProgramEnd::Failed(format!(
+                    "the agent ended the program: it ran longer than {} s, which is the agent's limit (--live-time)",
+                    longest.as_secs_f32()
+                ));
             }
         }
     }
@@ -315,93 +305,6 @@ impl Session {
         };
         let thread = thread::Builder::new().name("kinescope-live".into());
         thread.spawn(work).map(drop)
-    }
-
-    /// Sends the end of a program with its recordings. Returns why the session ends.
-    fn end_live(&self, end: ProgramEnd) -> SessionEnd {
-        let sent = match end {
-            ProgramEnd::Finished(end) => self.send_end(end),
-            ProgramEnd::Failed(why) => self.reply_live(&LiveReply::Ended {
-                error: Some(why),
-                report: Vec::new(),
-                recordings: Vec::new(),
-            }),
-            ProgramEnd::Quit(quit) => Err(quit),
-            ProgramEnd::Forgotten => self.still_known(),
-        };
-        sent.err().unwrap_or(SessionEnd(WireError::Closed))
-    }
-
-    fn send_end(&self, end: LiveEnd) -> Result<(), SessionEnd> {
-        let LiveEnd {
-            mut error,
-            mut report,
-            recordings,
-        } = end;
-        let mut note = |text: String| {
-            tracing::warn!("live program of client {}: {}", self.name, format_for_log(&text));
-            error.get_or_insert(text);
-        };
-        if report.len() > MAX_REPORT_BYTES {
-            note(format!(
-                "the worker's report has {} bytes, {MAX_REPORT_BYTES} are allowed; it is lost",
-                report.len()
-            ));
-            report.clear();
-        }
-        if recordings.len() > MAX_RECORDINGS {
-            note(format!(
-                "the worker has {} recordings, {MAX_RECORDINGS} are sent",
-                recordings.len()
-            ));
-        }
-        let mut open = Vec::new();
-        let mut total = 0u64;
-        for recording in recordings.into_iter().take(MAX_RECORDINGS) {
-            let name = recording.name;
-            if !is_valid_recording_name(&name) {
-                note(format!("a recording has a name that clients do not accept: {name}"));
-                continue;
-            }
-            let opened = File::open(&recording.path).and_then(|file| Ok((file.metadata()?.len(), file)));
-            match opened {
-                Ok((bytes, file)) if total.saturating_add(bytes) <= MAX_RECORDING_BYTES => {
-                    total = total.saturating_add(bytes);
-                    open.push(OpenRecording { name, bytes, file });
-                }
-                Ok(_) => note(format!(
-                    "the recording {name} exceeds the {} GiB that are sent",
-                    MAX_RECORDING_BYTES >> 30
-                )),
-                Err(e) => note(format!("the recording {name} cannot be read: {e}")),
-            }
-        }
-        self.reply_live(&LiveReply::Ended {
-            error,
-            report,
-            recordings: open.iter().map(|r| (r.name.clone(), r.bytes)).collect(),
-        })?;
-        open.into_iter()
-            .try_for_each(|recording| self.send_recording(recording))
-    }
-
-    /// Sends the announced bytes of a recording. A file that has become shorter ends the connection.
-    fn send_recording(&self, recording: OpenRecording) -> Result<(), SessionEnd> {
-        let OpenRecording { bytes, mut file, name } = recording;
-        let mut part = vec![0; BULK];
-        let mut rest = bytes;
-        while rest > 0 {
-            self.still_known()?;
-            let length = usize::try_from(rest).unwrap_or(BULK).min(BULK);
-            let part = part.get_mut(..length).unwrap_or_default();
-            if let Err(e) = file.read_exact(part) {
-                let why = format!("the recording {name} changed while it was sent: {e}");
-                return Err(SessionEnd(WireError::Io(why)));
-            }
-            self.sender.send_bytes(Topic::Bulk, part)?;
-            rest -= length as u64;
-        }
-        Ok(())
     }
 
     /// Makes this connection a lane of a program, until either ends.
@@ -432,6 +335,7 @@ impl Session {
             session: &session,
             lane,
         };
+        self.calls.allow_long_writes();
         self.calls.set_handler(handler_of(&session, lane));
         self.reply_live(&LiveReply::Joined { lane })?;
         sender.open()?;
@@ -502,15 +406,4 @@ fn check_request(request: &LiveRequest) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// Describes the end of a program for the log.
-fn describe_end(end: &ProgramEnd) -> String {
-    match end {
-        ProgramEnd::Finished(LiveEnd { error: None, .. }) => "finished".to_owned(),
-        ProgramEnd::Finished(LiveEnd { error: Some(why), .. }) => format!("finished with an error, {why}"),
-        ProgramEnd::Failed(why) => format!("failed, {why}"),
-        ProgramEnd::Quit(quit) => format!("the connection ended, {}", quit.0),
-        ProgramEnd::Forgotten => "the client's key was forgotten".to_owned(),
-    }
 }

@@ -12,7 +12,7 @@ use crate::wasm::{WasmReport, WasmResult, WasmRunError};
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};
 use crate::wire::{CallsRoute, Channel, Frame, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
-use crate::wire::{start_heartbeat, start_reader};
+use crate::wire::{Stream, start_heartbeat, start_reader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -103,8 +103,14 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Serves a client to the end of its connection. Its lease ends with it.
-    pub fn serve(shared: &Arc<Shared>, channel: Channel, name: String, place: SessionSlot) -> Result<(), WireError> {
+    /// Serves a client to the end of its connection, whose socket is `socket` too. Its lease ends with it.
+    pub fn serve(
+        shared: &Arc<Shared>,
+        channel: Channel,
+        socket: Stream,
+        name: String,
+        place: SessionSlot,
+    ) -> Result<(), WireError> {
         let Channel {
             sender,
             receiver,
@@ -119,7 +125,7 @@ impl Session {
             devices: shared.slots.iter().map(|s| s.describe()).collect(),
         };
         sender.send(Topic::Session, &welcome)?;
-        let calls = CallsRoute::default();
+        let calls = CallsRoute::new(socket);
         start_reader(receiver, sender.clone(), to_self.clone(), Event::Arrived, &calls)?;
         let open = Arc::new(AtomicBool::new(true));
         let beating = Arc::clone(&open);

@@ -36,6 +36,17 @@ pub struct LiveRecording {
     pub limit_bytes: u64,
 }
 
+/// Limits of each program of an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveLimits {
+    /// Maximum size of pinned, mapped and managed memory at the agent's machine, bytes, or `None` for no limit.
+    pub host_bytes: Option<u64>,
+    /// Maximum memory of all its devices together, bytes, or `None` for no limit.
+    pub device_bytes: Option<u64>,
+    /// Maximum time from the start of the worker, milliseconds, or `None` for no limit.
+    pub time_ms: Option<u64>,
+}
+
 /// What a client gets when its worker runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveGrant {
@@ -43,6 +54,8 @@ pub struct LiveGrant {
     pub token: [u8; 32],
     /// Maximum number of further connections that may join.
     pub max_lanes: u32,
+    /// Limits of the program.
+    pub limits: LiveLimits,
     /// How the client reaches its worker on the same machine, if it asked for that and is there.
     pub local: Option<LocalWorker>,
     /// Bytes of the runner for the client's relay, at most [`MAX_PREFACE_BYTES`].
@@ -70,6 +83,8 @@ pub enum LiveCommand {
     },
     /// The program has ended. The client sends nothing more.
     Finish,
+    /// Describe what programs can use. Nothing is started.
+    Describe,
 }
 
 /// Agent to client.
@@ -92,6 +107,13 @@ pub enum LiveReply {
         report: Vec<u8>,
         /// Name and size in bytes of each recording.
         recordings: Vec<(String, u64)>,
+    },
+    /// What programs can use.
+    Offer {
+        /// The devices.
+        devices: Vec<String>,
+        /// Limits of each program.
+        limits: LiveLimits,
     },
 }
 

@@ -1,7 +1,9 @@
 //! The threads of a connection: one reads frames and answers heartbeats, one (on the agent) sends heartbeats.
 
+use super::answers::HeartbeatAnswers;
 use super::channel::{HEARTBEAT, Receiver, Sender, WireError};
 use super::frame::{Frame, Topic};
+use super::stream::{LIVE_WRITE_LIMIT, Stream};
 use std::fmt;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +13,6 @@ use std::time::{Duration, Instant};
 /// Maximum number of queued frames. If the queue is full, the other end has to wait.
 pub const WAITING_FRAMES: usize = 8;
 const ASK: u8 = 0;
-const ANSWER: u8 = 1;
 
 /// Takes the payloads of frames of calls, on the reading thread of their connection. An error ends the connection.
 pub type CallsHandler = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
@@ -23,6 +24,8 @@ pub type CallsHandler = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
 #[derive(Clone, Default)]
 pub struct CallsRoute {
     shared: Arc<(Mutex<RouteState>, Condvar)>,
+    /// The socket of the connection.
+    socket: Option<Arc<Stream>>,
 }
 
 /// The state of a [`CallsRoute`].
@@ -53,6 +56,27 @@ impl fmt::Debug for CallsRoute {
 impl CallsRoute {
     fn lock(&self) -> MutexGuard<'_, RouteState> {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the route of a connection. `socket` is another handle to its socket.
+    pub fn new(socket: Stream) -> Self {
+        Self {
+            shared: Arc::default(),
+            socket: Some(Arc::new(socket)),
+        }
+    }
+
+    /// Lets writes wait for the other end as long as it lives: it takes no frames while its own receiver of them waits.
+    pub fn allow_long_writes(&self) {
+        self.set_write_limit(LIVE_WRITE_LIMIT);
+    }
+
+    /// Sets the maximum time of later writes.
+    pub fn set_write_limit(&self, limit: Duration) {
+        if let Some(socket) = &self.socket {
+            // A socket that has ended needs no limit.
+            let _ = socket.set_write_limit(limit);
+        }
     }
 
     /// Replaces the state, unless the connection is over.
@@ -121,6 +145,7 @@ pub fn start_reader<T: Send + 'static>(
     let calls = calls.clone();
     let work = move || {
         let mut handler: Option<CallsHandler> = None;
+        let mut answers: Option<HeartbeatAnswers> = None;
         // The receiver of this message may be gone, so the message can be lost.
         let end = |e| drop(to.send(wrap(ReaderMessage::Ended(e))));
         loop {
@@ -129,9 +154,12 @@ pub fn start_reader<T: Send + 'static>(
                     concern: Topic::Heartbeat,
                     payload,
                 }) => {
-                    // A failed answer shows as the end of the connection at the next read.
-                    if payload == [ASK] && sender.send_bytes(Topic::Heartbeat, &[ANSWER]).is_err() {
-                        sender.close();
+                    if payload == [ASK] {
+                        match answers_of(&mut answers, &sender) {
+                            Some(answers) => answers.answer(),
+                            // The other end hears nothing, and ends the connection.
+                            None => sender.close(),
+                        }
                     }
                 }
                 Ok(Frame {
@@ -147,7 +175,11 @@ pub fn start_reader<T: Send + 'static>(
                         end(WireError::Unexpected("a frame of calls without a live program".into()));
                         break;
                     };
-                    if let Err(why) = handler(&payload) {
+                    let passed = match answers_of(&mut answers, &sender) {
+                        Some(answers) => answers.while_passing(|| handler(&payload)),
+                        None => handler(&payload),
+                    };
+                    if let Err(why) = passed {
                         end(WireError::CallsRejected(why));
                         break;
                     }
@@ -170,6 +202,14 @@ pub fn start_reader<T: Send + 'static>(
         .spawn(work)
         .map(drop)
         .map_err(WireError::from)
+}
+
+/// Returns what answers heartbeats, and starts it at the first use. Returns `None` if no thread can be started.
+fn answers_of<'a>(answers: &'a mut Option<HeartbeatAnswers>, sender: &Sender) -> Option<&'a HeartbeatAnswers> {
+    if answers.is_none() {
+        *answers = HeartbeatAnswers::start(sender.clone()).ok();
+    }
+    answers.as_ref()
 }
 
 /// Starts the thread that sends a heartbeat every [`HEARTBEAT`]. It ends with the connection.

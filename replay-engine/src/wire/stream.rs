@@ -7,6 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+/// Maximum time of one write on the connection of a live program: its other end may wait for a kernel that is running.
+/// That it is alive, heartbeats show.
+pub const LIVE_WRITE_LIMIT: Duration = Duration::from_hours(24);
+
 /// A connected socket.
 #[derive(Debug)]
 pub enum Stream {
@@ -50,6 +54,14 @@ impl Stream {
             s.set_read_timeout(Some(read))?;
             s.set_write_timeout(Some(write))
         })
+    }
+
+    /// Sets the timeout of later writes, for every handle to the socket.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn set_write_limit(&self, limit: Duration) -> io::Result<()> {
+        either!(self, s => s.set_write_timeout(Some(limit)))
     }
 
     /// Shuts down both directions: a read or write in another thread returns.

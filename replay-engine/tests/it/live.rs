@@ -5,15 +5,15 @@ use crate::support;
 
 use replay_engine::client::{Client, ClientError, LiveConnection, LiveLane, Stage};
 use replay_engine::live::{
-    LiveBudgets, LiveEnd, LiveFile, LiveRecording, LiveRequest, LiveRunner, LiveSender, LiveSession, LiveStart,
-    LocalWorker, MAX_PREFACE_BYTES, MAX_REPORT_BYTES,
+    LiveBudgets, LiveEnd, LiveFile, LiveLimits, LiveRecording, LiveRequest, LiveRunner, LiveSender, LiveSession,
+    LiveStart, LocalWorker, MAX_PREFACE_BYTES, MAX_REPORT_BYTES,
 };
 use replay_engine::serve::{Options, Server};
 use replay_engine::wire::live_message::{LiveCommand, LiveReply};
 use replay_engine::wire::message::{LeaseRequest, SessionReply};
 use replay_engine::wire::{
-    BULK, Channel, FrameError, KeyStore, Limits, MAX_CALLS_BYTES, Preamble, PreambleWord, Stream, Topic, WRITE_LIMIT,
-    WireError,
+    BULK, Channel, FrameError, KeyStore, Limits, MAX_CALLS_BYTES, Preamble, PreambleWord, SILENCE, Stream, Topic,
+    WRITE_LIMIT, WireError,
 };
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -27,6 +27,9 @@ use tempfile::TempDir;
 
 /// Maximum time until a lost program has given its shares back.
 const RETURN_LIMIT: Duration = Duration::from_secs(1);
+
+/// Time that a receiver of frames waits: longer than an end may be silent, and than a write may take elsewhere.
+const LONG_WAIT: Duration = Duration::from_secs(SILENCE.as_secs() + 4);
 
 /// Starts a [`TestWorker`] for each program. The name of the program selects what goes wrong.
 #[derive(Debug)]
@@ -133,6 +136,10 @@ impl LiveSession for TestWorker {
                 sender.report_end("the worker was killed by signal 9");
                 sender.report_end("a second report");
                 return Ok(());
+            }
+            b"slow" => {
+                self.blocked.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(LONG_WAIT);
             }
             b"reject" => return Err("it is no call".to_owned()),
             b"panic" => panic!("a frame panics"),
@@ -703,13 +710,90 @@ fn live_program_ends_with_its_agent_or_its_time() {
         ..LiveBudgets::default()
     });
     let program = bench.start(request("long")).unwrap();
-    assert_eq!(program.end().as_deref(), Some("it ran longer than 0.3 s"));
+    let why = "the agent ended the program: it ran longer than 0.3 s, which is the agent's limit (--live-time)";
+    assert_eq!(program.end().as_deref(), Some(why));
     bench.check_ends(&bench.worker());
     let bench = LiveBench::new(quick());
     let program = bench.start(request("stopped")).unwrap();
     bench.bench.server.stop();
     assert_eq!(program.end().as_deref(), Some("the agent is being stopped"));
     bench.check_ends(&bench.worker());
+}
+
+/// A long kernel fills the way to the worker, and a slow reader that to the client. Neither ends the program.
+#[test]
+fn live_frames_wait_longer_than_silence_may_last() {
+    const FRAMES: usize = 64;
+    let frame = vec![7; MAX_CALLS_BYTES / 2];
+    // The worker takes no frame.
+    let bench = LiveBench::new(quick());
+    let program = bench.start(request("kernel")).unwrap();
+    // The client takes no frame.
+    let other = LiveBench::new(quick());
+    let slow = other.bench.client().start_live(request("reader")).unwrap();
+    let (to, ended) = channel();
+    let (frames, taken) = channel();
+    let mut is_first = true;
+    slow.start(
+        move |frame| {
+            if std::mem::take(&mut is_first) {
+                std::thread::sleep(LONG_WAIT);
+            }
+            frames.send(frame.len()).map_err(|e| e.to_string())
+        },
+        move |why| to.send(why).unwrap(),
+    );
+    let echoed = {
+        let (sender, frame) = (slow.sender(), frame.clone());
+        std::thread::spawn(move || (0..FRAMES).for_each(|_| sender.send(&frame).unwrap()))
+    };
+    let sender = program.connection.sender();
+    sender.send(b"slow").unwrap();
+    until("the frame", || bench.worker().blocked.load(Ordering::SeqCst) == 1);
+    let begin = Instant::now();
+    let sent = {
+        let (sender, frame) = (sender, frame.clone());
+        std::thread::spawn(move || (0..FRAMES).for_each(|_| sender.send(&frame).unwrap()))
+    };
+    assert_eq!(program.frame(), b"\0slow");
+    for _ in 0..FRAMES {
+        assert_eq!(program.frame().len(), frame.len() + 1);
+        assert_eq!(taken.recv_timeout(LONG_WAIT + HANG_LIMIT).unwrap(), frame.len() + 1);
+    }
+    assert!(begin.elapsed() > SILENCE, "{:?}", begin.elapsed());
+    sent.join().unwrap();
+    echoed.join().unwrap();
+    assert!(ended.try_recv().is_err());
+    slow.finish(None).unwrap();
+    program.connection.finish(None).unwrap();
+}
+
+/// What an agent offers, and the limits that a program gets.
+#[test]
+fn live_limits_are_described_and_granted() {
+    let bench = LiveBench::with_budgets(LiveBudgets {
+        longest: Some(Duration::from_millis(2500)),
+        host_bytes: Some(1 << 30),
+        device_bytes: Some(5 << 20),
+        ..LiveBudgets::default()
+    });
+    let limits = LiveLimits {
+        host_bytes: Some(1 << 30),
+        device_bytes: Some(5 << 20),
+        time_ms: Some(2500),
+    };
+    let client = bench.bench.client();
+    let offer = client.describe_live(HANG_LIMIT).unwrap().unwrap();
+    assert_eq!(
+        (offer.devices, offer.limits),
+        (vec!["board".to_owned(), "second".to_owned()], limits)
+    );
+    // The connection is free for a program afterwards.
+    let connection = client.start_live(request("limited")).unwrap();
+    assert_eq!(connection.grant().limits, limits);
+    assert_eq!(bench.worker().start.limits, limits);
+    let bench = Bench::new(quick());
+    assert_eq!(bench.client().describe_live(HANG_LIMIT).unwrap(), None);
 }
 
 fn open_session(bench: &LiveBench) -> Channel {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use trace_core::Recording;
-use trace_core::container::KineFile;
+use trace_core::container::{KineFile, TransferBytes};
 use whole_program_tests::cuda::{CudaStandIn, open, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
 use whole_program_tests::{ProgramOutput, program};
@@ -87,6 +87,11 @@ impl Lab {
 
     /// Returns who holds the device, as `kinescope targets` shows it, or null.
     fn holder(&self) -> Value {
+        self.target()["reason"].clone()
+    }
+
+    /// Returns the device as `kinescope targets` shows it.
+    fn target(&self) -> Value {
         let mut command = Command::new(program("kinescope"));
         command
             .args(["targets", "--json"])
@@ -95,7 +100,7 @@ impl Lab {
         let answer: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
         let all = answer.as_array().unwrap();
         let device = all.iter().find(|target| target["board"] == "agent:lab/cuda0");
-        device.unwrap_or_else(|| panic!("{answer}"))["reason"].clone()
+        device.unwrap_or_else(|| panic!("{answer}")).clone()
     }
 
     /// Starts a program that hangs in a kernel.
@@ -317,6 +322,18 @@ fn recording_grows_with_the_program_and_outlives_the_agent() {
         wait_until("first commit", || commits() > 0);
         let first = commits();
         wait_until("later commit", || commits() > first);
+        // Only a relay has bytes on the wire.
+        let transfer = || TransferBytes::read_next_to(&growing);
+        if target == 0 {
+            wait_until("bytes on the wire", || transfer().is_some());
+            let before = transfer().unwrap();
+            assert!(before.sent > 0 && before.received > 0, "{before:?}");
+            wait_until("more bytes on the wire", || {
+                transfer().is_some_and(|now| now.sent > before.sent)
+            });
+        } else {
+            assert_eq!(transfer(), None);
+        }
         let launches = |recording: &Recording| recording.events.launches.len();
         let seen = launches(&KineFile::open(&growing).unwrap().recording().unwrap());
         kill(lab.agent.child.id());
@@ -343,6 +360,81 @@ fn agent_records_every_program_by_policy() {
         assert!(name.contains("cuda-client"), "{name}");
         assert_eq!(open(&recording.path()).events.launches.len(), 1);
     }
+}
+
+/// A worker sees neither the network nor the IPC objects of its agent, and its program computes as before.
+#[test]
+fn workers_are_in_namespaces_of_their_own() {
+    let lab = Lab::start();
+    let namespace = |process: u32, kind: &str| std::fs::read_link(format!("/proc/{process}/ns/{kind}")).unwrap();
+    for on in lab.targets() {
+        let mut runner = lab.start_hanging(&on);
+        let workers = lab.workers();
+        let agent = lab.agent.child.id();
+        let refused = "no network and IPC namespaces";
+        if lab.agent.log().contains(refused) {
+            println!("skipped: the system refuses namespaces");
+            assert_eq!(lab.agent.log().matches(refused).count(), 1, "{}", lab.agent.log());
+            assert_eq!(namespace(workers[0], "net"), namespace(agent, "net"));
+        } else {
+            for kind in ["net", "ipc"] {
+                assert_ne!(namespace(workers[0], kind), namespace(agent, kind), "{on} {kind}");
+            }
+            for kind in ["mnt", "pid"] {
+                assert_eq!(namespace(workers[0], kind), namespace(agent, kind), "{on} {kind}");
+            }
+            let interfaces = std::fs::read_to_string(format!("/proc/{}/net/dev", workers[0])).unwrap();
+            let names: Vec<&str> = interfaces.lines().skip(2).filter_map(|l| l.split(':').next()).collect();
+            assert!(names.iter().all(|name| name.trim() == "lo"), "{interfaces}");
+        }
+        runner.kill().unwrap();
+        runner.wait().unwrap();
+        lab.wait_until_free();
+        assert_eq!(lab.run(&on, &[], &["shared"]).code, Some(0), "{on}");
+    }
+}
+
+/// Each kind of memory within the limit, and one byte beyond: the program checks both.
+#[test]
+fn device_memory_of_a_program_ends_at_the_limit() {
+    let lab = Lab::start_with(&["--live", "--live-device-memory", "8", "--live-memory", "64"]);
+    for on in lab.targets() {
+        let ended = lab.run(&on, &[], &["quota", "8"]);
+        assert_eq!(ended.code, Some(0), "{on}: {ended:?}");
+        // Without the limit, the device has more.
+        let ended = lab.run(&on, &[], &["quota", "9"]);
+        assert_eq!(ended.code, Some(1), "{on}: {ended:?}");
+        assert!(ended.err.contains("memory of the device"), "{on}: {ended:?}");
+    }
+    let target = lab.target();
+    assert_eq!(target["live"]["device_bytes"], 8 << 20, "{target}");
+    assert_eq!(target["live"]["host_bytes"], 64 << 20, "{target}");
+    assert_eq!(target["live"]["seconds"], Value::Null, "{target}");
+    lab.wait_until_free();
+}
+
+#[test]
+fn program_that_holds_its_share_too_long_is_ended() {
+    let lab = Lab::start_with(&["--live", "--live-time", "2"]);
+    assert_eq!(lab.target()["live"]["seconds"], 2);
+    let reason = "it ran longer than 2 s, which is the agent's limit (--live-time)";
+    for on in lab.targets() {
+        let runner = lab.start_hanging(&on);
+        let ended = ProgramOutput::from(runner.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(1), "{on}: {ended:?}");
+        // The program's library says it, and the verb.
+        let program = format!("the connection to the CUDA device is lost: the agent ended the program: {reason}");
+        assert!(ended.err.contains(&program), "{on}: {ended:?}");
+        let verb = ended.err.lines().any(|line| {
+            line.starts_with("kinescope: ") && !line.contains("connection to the CUDA device") && line.contains(reason)
+        });
+        assert!(verb, "{on}: {ended:?}");
+        lab.wait_until_free();
+    }
+    assert_eq!(lab.agent.log().matches(reason).count(), 2, "{}", lab.agent.log());
+    // A program that is quick enough is not ended.
+    let [over_tcp, _] = lab.targets();
+    assert_eq!(lab.run(&over_tcp, &[], &["vector_add"]).code, Some(0));
 }
 
 fn report(ended: &ProgramOutput) -> Value {

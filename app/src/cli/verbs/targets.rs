@@ -9,6 +9,7 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_session::targets::label_containment;
 use replay_engine::client::targets::{self, Availability, ReplayTarget};
 use replay_engine::device::Containment;
+use replay_engine::live::LiveLimits;
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
@@ -47,6 +48,48 @@ struct TargetRow<'a> {
     computes: Option<bool>,
     /// What keeps it from foreign memory: `software`, `iommu`, `page-tables`, `driver` or `none`; `null` if unknown.
     containment: Option<Containment>,
+    /// Limits of each program that `run` starts on it; `null` if it is on no agent that runs programs.
+    live: Option<LiveRow>,
+}
+
+/// Limits of each program on an agent, `null` where there is none.
+#[derive(Serialize)]
+struct LiveRow {
+    /// Maximum pinned, mapped and managed memory at the agent's machine, bytes.
+    host_bytes: Option<u64>,
+    /// Maximum memory of its devices, bytes.
+    device_bytes: Option<u64>,
+    /// Maximum time, seconds.
+    seconds: Option<u64>,
+}
+
+impl From<LiveLimits> for LiveRow {
+    fn from(limits: LiveLimits) -> Self {
+        Self {
+            host_bytes: limits.host_bytes,
+            device_bytes: limits.device_bytes,
+            seconds: limits.time_ms.map(|ms| ms.div_ceil(1000)),
+        }
+    }
+}
+
+impl LiveRow {
+    /// Describes the limits in one line.
+    fn describe(&self) -> String {
+        let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+        let limits = [
+            self.device_bytes
+                .map(|bytes| format!("{} of device memory", mebibytes(bytes))),
+            self.host_bytes
+                .map(|bytes| format!("{} of host memory", mebibytes(bytes))),
+            self.seconds.map(|seconds| format!("{seconds} s")),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        match limits.is_empty() {
+            true => "programs without limits".to_owned(),
+            false => format!("programs up to {}", limits.join(", ")),
+        }
+    }
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -73,7 +116,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .reason
             .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
         let by = b.containment.map_or("-", label_containment).to_owned();
-        vec![b.target.to_owned(), gpu, by, state, b.description.to_owned()]
+        let description = match &b.live {
+            Some(live) => format!("{}; {}", b.description, live.describe()),
+            None => b.description.to_owned(),
+        };
+        vec![b.target.to_owned(), gpu, by, state, description]
     }));
     let form = |(form, what): (&str, &str)| {
         [form, "-", label_containment(Containment::Software), "here", what]
@@ -102,5 +149,6 @@ fn target_row(target: &ReplayTarget) -> TargetRow<'_> {
         virtual_time: info.map(|i| i.virtual_time),
         computes: info.map(|i| i.computes),
         containment: info.map(|i| i.containment),
+        live: target.live.map(LiveRow::from),
     }
 }

@@ -17,6 +17,7 @@ mod net;
 mod nodes;
 mod owners;
 mod queries;
+mod quota;
 mod random;
 mod simple;
 mod states;
@@ -32,7 +33,7 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 36] = [
+const PROGRAMS: [(&str, Program); 38] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -50,6 +51,7 @@ const PROGRAMS: [(&str, Program); 36] = [
     ("feedback", nodes::feedback),
     ("queries", queries::queries),
     ("owners", owners::owners),
+    ("quota", quota::quota),
     ("threads", threads::threads),
     ("transfers", transfers::transfers),
     ("memory", memory::memory),

@@ -673,7 +673,12 @@ pub const RUN_FUNCTION: Form = form("app/src/cli/verbs/run.rs", "FunctionReport"
 pub const TARGET: Form = form(
     "app/src/cli/verbs/targets.rs",
     "TargetRow",
-    "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b? containment:s?",
+    "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b? containment:s? live:o?",
+);
+pub const TARGET_LIVE: Form = form(
+    "app/src/cli/verbs/targets.rs",
+    "LiveRow",
+    "host_bytes:n? device_bytes:n? seconds:n?",
 );
 pub const TARGET_GPU: Form = form("app/src/cli/gpu.rs", "Gpu", "id:h name:s");
 pub const AGENT: Form = form(

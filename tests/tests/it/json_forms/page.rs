@@ -517,7 +517,11 @@ const PAGE: &[Section] = &[
         level: 3,
         heading: "`targets`",
         text: "An array of targets.",
-        forms: &[("", &forms::TARGET), ("`gpu`", &forms::TARGET_GPU)],
+        forms: &[
+            ("", &forms::TARGET),
+            ("`gpu`", &forms::TARGET_GPU),
+            ("`live`", &forms::TARGET_LIVE),
+        ],
         after: "",
     },
     Section {
