@@ -27,10 +27,12 @@ mod palette;
 mod panel_picture;
 mod path_prompt;
 mod pick;
+mod program_state;
 mod questions;
 mod renderer;
 mod replaying;
 mod requests;
+mod running;
 mod saving;
 mod settings;
 mod sheets;
@@ -61,6 +63,7 @@ pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, list_entries};
 pub use panel_picture::UNKNOWN_FORMAT;
 pub use pick::{Chooser, PathPrompt, Pick, PickResult};
+pub use program_state::{ProgramSheet, ShownRun};
 pub use requests::{AfterOpen, Goal, LeaveAction, PictureFormat as PictureForm, Question};
 pub use settings::{MIN_WINDOW, SCALES, Settings, WindowPlace};
 pub use studio::{Shot, Studio};
@@ -122,6 +125,7 @@ fn system_chooser() -> Chooser {
             Pick::Follow => rfd::FileDialog::new().set_title("Follow a recording").pick_file(),
             Pick::Second => rfd::FileDialog::new().set_title("Compare with file").pick_file(),
             Pick::Folder => rfd::FileDialog::new().set_title("Open folder").pick_folder(),
+            Pick::Program => rfd::FileDialog::new().set_title("Program to run").pick_file(),
             Pick::Buffer => rfd::FileDialog::new()
                 .set_title("Load into buffer")
                 .add_filter("buffers", &["bin", "raw", "npy", "png", "csv"])

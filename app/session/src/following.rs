@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use trace_core::container::TransferBytes;
 use trace_core::progress::{Cancelled, Progress};
 
 /// Minimum interval of looks at the file.
@@ -79,6 +80,8 @@ pub struct FollowStatus {
     pub bytes: u64,
     /// Counts of its events.
     pub counts: EventCounts,
+    /// Bytes between the program and the machine of its device, if that is another one.
+    pub transfer: Option<TransferBytes>,
     /// When the file was created, or first seen.
     pub since: Option<SystemTime>,
     /// When the file grew last.
@@ -113,6 +116,7 @@ impl Following {
                 file: None,
                 bytes: 0,
                 counts: EventCounts::default(),
+                transfer: None,
                 since: None,
                 grown: now,
                 problem: None,
@@ -160,6 +164,8 @@ impl Following {
         }
         self.status.bytes = FileStat::read(&file.path).map_or(self.status.bytes, |s| s.bytes);
         self.status.counts = self.reader.counts;
+        // The last numbers stay until the finished file is there.
+        self.status.transfer = TransferBytes::read_next_to(&file.path).or(self.status.transfer);
         let end = self.find_end(&file, has_changed);
         match end {
             Some(FollowPhase::Finished { note }) => self.finish(&file, note, progress),

@@ -39,6 +39,7 @@ pub mod plan_file;
 pub mod plan_footprint;
 pub mod plans;
 pub mod processes;
+pub mod program_run;
 pub mod register_map_files;
 pub mod replay;
 pub mod replay_targets;

@@ -37,6 +37,21 @@ pub fn stop_following(app: &mut App, _: &Context) {
     app.stop_following();
 }
 
+/// Opens the sheet that starts a program.
+pub fn run_program(app: &mut App, ctx: &Context) {
+    app.open_program_sheet(ctx);
+}
+
+/// Shows the output of the program that runs or has run last.
+pub fn show_program(app: &mut App, _: &Context) {
+    app.show_program();
+}
+
+/// Asks the program to end; again: ends it at once.
+pub fn stop_program(app: &mut App, _: &Context) {
+    app.stop_program();
+}
+
 pub fn save_snapshot(app: &mut App, ctx: &Context) {
     app.save_snapshot(ctx);
 }

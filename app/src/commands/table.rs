@@ -30,6 +30,9 @@ table! {
     "follow-again",     "Follow again",                        File,   None,                is_partial,         file::follow_again;
     "stop-following",   "Stop following",                      File,   ctrl(Period),        is_following,       file::stop_following;
     "save-snapshot",    "Save a snapshot…",                    File,   ctrl_shift(R),       is_unfinished,      file::save_snapshot;
+    "run-program",      "Run a program…",                      File,   ctrl(N),             can_run_program,    file::run_program;
+    "show-program",     "Show the output of the program",      File,   None,                has_program,        file::show_program;
+    "stop-program",     "Stop the program",                    File,   None,                is_program_running, file::stop_program;
     "compare-with",     "Compare with file…",                  File,   key(C),             has_stable_recording,            compare::with_file;
     "compare-folder",   "Compare with folder…",                File,   None,                has_stable_recording,            compare::with_folder;
     "open-rules",       "Open comparison rules…",              File,   None,                has_comparison,     compare::open_rules;

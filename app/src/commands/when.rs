@@ -32,6 +32,21 @@ pub fn is_following(app: &App) -> bool {
     app.following().is_some()
 }
 
+/// Returns whether no program runs.
+pub fn can_run_program(app: &App) -> bool {
+    !app.is_program_running()
+}
+
+/// Returns whether a program runs or has run.
+pub fn has_program(app: &App) -> bool {
+    app.program().is_some()
+}
+
+/// Returns whether a program runs.
+pub fn is_program_running(app: &App) -> bool {
+    app.is_program_running()
+}
+
 /// Returns whether a file is followed and its recording is open.
 pub fn is_growing(app: &App) -> bool {
     doc(app).is_some_and(kinescope_session::Document::is_growing)

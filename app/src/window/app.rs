@@ -8,6 +8,7 @@ use super::keymap::Keymap;
 use super::layout::{self, FloatingPanel, Sides};
 use super::name_queue::{NameQueue, NameSheet};
 use super::pick::{Chooser, PathPrompt, Pick, PickResult};
+use super::program_state::{ProgramSheet, ShownRun};
 use super::requests::{AfterOpen, PictureRequest, Question};
 use super::settings::{SCALES, Settings};
 use super::tasks::Tasks;
@@ -23,6 +24,7 @@ use egui::Context;
 use kinescope_files::journal::SaveState;
 use kinescope_files::output::{self, NamedFile};
 use kinescope_session::Document;
+use kinescope_session::program_run::ProgramRequest;
 use kinescope_session::targets::Targets;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,6 +119,14 @@ pub struct App {
     pub(super) user_maps: Option<UserMapsWatch>,
     /// The file that the window follows.
     pub(super) following: Option<FollowedFile>,
+    /// The sheet that starts a program, when it is open.
+    pub program_sheet: Option<ProgramSheet>,
+    /// The program that runs or has run last.
+    pub(super) program: Option<ShownRun>,
+    /// What the user ran last.
+    pub(super) last_program: Option<ProgramRequest>,
+    /// The executable whose verb `run` runs programs.
+    pub kinescope: PathBuf,
     /// The sheet for naming a register or memory range, when it is open.
     pub name_sheet: Option<NameSheet>,
     /// The sheet for trimming or bisecting the recording, when it is open.
@@ -185,6 +195,10 @@ impl App {
             picture_request: None,
             user_maps: None,
             following: None,
+            program_sheet: None,
+            program: None,
+            last_program: None,
+            kinescope: replay_cuda::current_program(),
             name_sheet: None,
             trim_sheet: None,
             name_queue: NameQueue::default(),

@@ -9,6 +9,7 @@ use egui::{WidgetInfo, pos2, vec2};
 use kinescope_session::following::{FollowPhase, FollowStatus};
 use kinescope_session::{Document, GrowthState, text};
 use std::time::{Duration, SystemTime};
+use trace_core::container::TransferBytes;
 
 /// Time without growth that the bar shows.
 const QUIET: Duration = Duration::from_secs(5);
@@ -117,7 +118,14 @@ fn build_following_bar(doc: &Document, status: &FollowStatus, is_at_end: bool, p
         first.push_str(&format!(", {} shown", text::count(doc.len())));
     }
     parts.extend(counts.into_iter().map(|count| number_part(count, p)));
+    if let Some(TransferBytes { sent, received }) = status.transfer {
+        parts.push(number_part(format!("{} sent", text::bytes(sent)), p));
+        parts.push(number_part(format!("{} received", text::bytes(received)), p));
+    }
     parts.push(number_part(text::bytes(status.bytes), p));
+    // A narrow window has no room for all parts.
+    let all: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+    let all = all.join(" · ");
     let mut buttons = vec![STOP, SNAPSHOT];
     if !is_at_end {
         buttons.push(END);
@@ -128,7 +136,7 @@ fn build_following_bar(doc: &Document, status: &FollowStatus, is_at_end: bool, p
         ink,
         // The name is in the top bar.
         title: verb.to_owned(),
-        hover: format!("{file}\nThe recorder still writes this file. Edits and replays wait for its end."),
+        hover: format!("{file}\n{all}\nThe recorder still writes this file. Edits and replays wait for its end."),
         parts,
         buttons,
     }
@@ -259,6 +267,20 @@ pub(super) fn draw_waiting(app: &mut App, ui: &mut Ui) {
         (FollowPhase::Waiting, _) | (_, None) => format!("Waiting for {name}"),
         _ => format!("{name} holds no events yet"),
     };
+    let running = app
+        .program
+        .as_ref()
+        .filter(|shown| shown.run.request().recording == path);
+    let (hint, command) = match running {
+        Some(shown) => (
+            "The window shows the calls as soon as the program makes them.",
+            format!("{} on {}", shown.run.request().describe(), shown.run.request().target),
+        ),
+        None => (
+            "The window shows the calls as soon as a recorder writes them, for example:",
+            format!("kinescope record --with cuda -o {name} -- PROGRAM"),
+        ),
+    };
     ui.add_space((ui.available_height() * 0.22).max(24.0));
     ui.vertical_centered(|ui| {
         ui.label(RichText::new(icons::HOURGLASS_SIMPLE_MEDIUM).size(36.0).color(p.quiet));
@@ -274,10 +296,8 @@ pub(super) fn draw_waiting(app: &mut App, ui: &mut Ui) {
         }
         ui.add_space(16.0);
         ui.set_max_width((ui.available_width() - 32.0).clamp(120.0, 640.0));
-        let hint = "The window shows the calls as soon as a recorder writes them, for example:";
         ui.add(egui::Label::new(RichText::new(hint).color(p.quiet)).wrap());
         ui.add_space(4.0);
-        let command = format!("kinescope record --with cuda -o {name} -- PROGRAM");
         ui.add(egui::Label::new(RichText::new(command).font(mono()).color(p.text)).wrap());
         ui.add_space(16.0);
         let stop = ui.button(STOP.label);

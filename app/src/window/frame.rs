@@ -4,7 +4,7 @@ use super::app::App;
 use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
-use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, trimming, tuning};
+use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, running, shell, trimming, tuning};
 use crate::panels;
 use crate::panels::common::actions::UiAction;
 use crate::panels::views::PanelContext;
@@ -54,6 +54,7 @@ impl App {
                 TaskResult::Lost(what, why) => self.error(&what, &why),
             }
         }
+        self.poll_program(&ctx);
         self.poll_following(&ctx);
         self.poll_journal_state(&ctx);
         self.note_window(&ctx);
@@ -70,6 +71,8 @@ impl App {
         path_prompt::draw(self, &ctx);
         naming::draw(self, &ctx);
         trimming::sheet::draw(self, &ctx);
+        running::sheet::draw(self, &ctx);
+        running::output::draw(self, &ctx);
         for _ in 0..4 {
             let asked = self.actions.take_actions();
             if asked.is_empty() {
@@ -168,11 +171,12 @@ fn handle_keys(app: &mut App, ctx: &Context) {
     // Modal content takes the keys: a question blocks all shortcuts, a sheet blocks those without Ctrl or Alt except
     // the one that opened it.
     let asked = app.confirm.is_some() || app.question.is_some();
-    let covered = app.help || app.about || app.keys_sheet.is_some();
+    let covered = app.help || app.about || app.keys_sheet.is_some() || app.program_sheet.is_some();
     let typing = ctx.text_edit_focused();
     let mut untouched = field::is_untouched(ctx);
     let (mut run, mut close, mut left) = (Vec::new(), false, false);
-    let tour = app.escape_leaves_tour() && app.name_sheet.is_none() && app.trim_sheet.is_none();
+    let is_covered_by_sheet = app.name_sheet.is_some() || app.trim_sheet.is_some() || app.program_sheet.is_some();
+    let tour = app.escape_leaves_tour() && !is_covered_by_sheet;
     ctx.input_mut(|i| {
         i.events.retain(|event| {
             if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.matches_event(event)) {

@@ -101,6 +101,7 @@ fn draw_buttons(open: &PathPrompt<App>, ui: &mut Ui, can: PathCheck, done: &mut 
             (Pick::Buffer, _) => ("Load", "Load this file"),
             (Pick::Rules, _) => ("Open", "Open these rules"),
             (Pick::Code, _) => ("Try", "Try this code"),
+            (Pick::Program, _) => ("Use", "Use this program"),
             (Pick::ExpectedOutput | Pick::ExpectedScreen | Pick::Plan, _) => ("Use", "Use this file"),
             _ => ("Open", "Open this path"),
         };

@@ -15,6 +15,8 @@ pub enum Pick {
     Second,
     /// A folder that holds a recording.
     Folder,
+    /// A program to run.
+    Program,
     /// Content for a buffer.
     Buffer,
     /// Comparison rules.
@@ -176,6 +178,7 @@ impl<A> PathPrompt<A> {
             Pick::Follow => "Follow a recording",
             Pick::Second => "Compare with file",
             Pick::Folder => "Open folder",
+            Pick::Program => "Program to run",
             Pick::Buffer => "Load into buffer",
             Pick::Rules => "Open rules",
             Pick::Code => "Try other code",

@@ -4,6 +4,7 @@ use egui::ColorImage;
 use kinescope_files::link::Link;
 use kinescope_files::scene::Scene;
 use kinescope_session::Document;
+use kinescope_session::program_run::CheckedRequest;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -61,6 +62,8 @@ pub enum LeaveAction {
     Show(Box<Document>),
     /// Follow a recording while a recorder writes it.
     Follow(PathBuf),
+    /// Run a program, and follow its recording.
+    Run(Box<CheckedRequest>),
 }
 
 impl LeaveAction {
@@ -72,6 +75,7 @@ impl LeaveAction {
             Self::Close => "Close",
             Self::Open(..) | Self::Show(_) => "Open",
             Self::Follow(_) => "Follow",
+            Self::Run(_) => "Run",
         }
     }
 }

@@ -30,6 +30,7 @@ impl App {
             self.help = false;
             self.about = false;
             self.keys_sheet = None;
+            self.program_sheet = None;
         }
     }
 }

@@ -65,6 +65,7 @@ impl App {
                 self.open(ctx, path);
             }
             LeaveAction::Follow(path) => self.follow_file(ctx, path),
+            LeaveAction::Run(request) => self.run_program(ctx, *request),
             LeaveAction::Show(doc) => {
                 self.show_document(*doc);
                 self.derive_next_stage(ctx);

@@ -11,6 +11,7 @@ mod keeping;
 mod notes;
 mod numbers;
 mod pictures;
+mod running;
 mod targets;
 mod tour;
 mod trimming;

@@ -21,8 +21,10 @@ use trace_core::progress::Progress;
 
 /// Width from which the panel shows the launch's details at the right of the list, points.
 const WIDE: f32 = 980.0;
-/// Width of the bar that the filter field leaves to the others, points.
+/// Width of the bar that the filter field leaves to the others in the first frame, points.
 const OTHERS: f32 = 400.0;
+/// Gap between the filter field and the others, points.
+const GAP: f32 = 16.0;
 /// Maximum number of launches that are sorted at once; more are sorted in a background job.
 const AT_ONCE: usize = 20_000;
 
@@ -135,11 +137,15 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, api_trace: 
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
+        // The others take the width that they needed in the last frame. The field takes the rest.
+        let others = ui.scope_id().with("width of the others");
+        let kept: Option<f32> = ui.data(|d| d.get_temp(others));
+        let room = ui.available_width() - kept.unwrap_or(OTHERS) - GAP;
         let hint = RichText::new("name of a kernel").font(body()).color(p.quiet);
         let edit = egui::TextEdit::singleline(&mut view.filter)
             .id(filter_id())
             .font(mono())
-            .desired_width((ui.available_width() - OTHERS).clamp(90.0, 320.0))
+            .desired_width(room.clamp(90.0, 320.0))
             .hint_text(hint);
         let r = ui.add(edit).accessible_name("Filter launches by name");
         if std::mem::take(&mut view.focus) {
@@ -159,6 +165,7 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, api_trace: 
             }
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            let end = ui.max_rect().right();
             ui.add_space(10.0);
             let all = api_trace.launches().len() as u64;
             let message = match &view.rows {
@@ -168,7 +175,9 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, api_trace: 
                 }
                 _ => text::count_noun(all, "launch", "launches"),
             };
-            ui.add(egui::Label::new(RichText::new(message).color(p.quiet).font(mono())).truncate());
+            let whole = ui.painter().layout_no_wrap(message.clone(), mono(), p.quiet).size().x;
+            let label = ui.add(egui::Label::new(RichText::new(message).color(p.quiet).font(mono())).truncate());
+            let cut = (whole - label.rect.width()).max(0.0);
             if !api_trace.has_all_changes() {
                 let summary = "the memory that each launch changed";
                 memory_trace_buttons::button(doc, actions, ui, "changes", summary, || {
@@ -177,6 +186,11 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, api_trace: 
             }
             times::measure_button(doc, actions, ui);
             times::limits_menu(doc, ui);
+            let taken = end - ui.min_rect().left() + cut;
+            if kept != Some(taken) {
+                ui.data_mut(|d| d.insert_temp(others, taken));
+                ui.ctx().request_repaint();
+            }
         });
     });
 }

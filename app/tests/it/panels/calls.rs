@@ -87,6 +87,32 @@ fn a_row_of_a_launch_has_its_size_stream_arguments_and_changes() {
     assert!(w.has("12 launches") && w.has("Filter launches by name"));
 }
 
+/// At each width, the filter field ends before the buttons begin.
+#[test]
+fn filter_of_launches_leaves_room_for_the_buttons() {
+    let (mut w, _) = open(3);
+    w.run("show-launches");
+    for target in ["software:mali-g71", "cuda:0"] {
+        w.doc().replay.choose(target);
+        for width in [1280.0, 1100.0, 1000.0, 853.0, 700.0] {
+            w.harness.set_size(egui::vec2(width, 800.0));
+            w.settle();
+            let field = w.harness.get_by_label("Filter launches by name").rect();
+            let buttons = w.harness.query_all_by_label_contains("Trace ").map(|b| b.rect());
+            let others = buttons.chain(w.harness.query_all_by_label("Limits").map(|b| b.rect()));
+            let first = others
+                .filter(|other| other.y_range().contains(field.center().y))
+                .map(|other| other.left())
+                .fold(f32::INFINITY, f32::min);
+            assert!(
+                first.is_finite() && field.right() + 8.0 <= first,
+                "{target} at {width}: {field:?}, {first}"
+            );
+            assert!(field.width() >= 90.0, "{target} at {width}: {field:?}");
+        }
+    }
+}
+
 #[test]
 fn launches_are_found_by_name_and_sorted() {
     let (mut w, n) = open(3);

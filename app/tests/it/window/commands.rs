@@ -1086,6 +1086,23 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(w.app().following().is_some());
     }),
+    ("run-program", |w, id| {
+        ran(w, id);
+        assert!(w.app().program_sheet.is_some());
+    }),
+    ("show-program", |w, id| {
+        w.start_endless_program();
+        w.harness.get_by_label("Close window").click();
+        w.settle();
+        assert!(!w.has("begun"));
+        ran(w, id);
+        assert!(w.has("begun"));
+    }),
+    ("stop-program", |w, id| {
+        w.start_endless_program();
+        ran(w, id);
+        w.wait_until("the end", |w| !w.app().is_program_running());
+    }),
     ("save-snapshot", |w, id| {
         let _recorder = w.follow_new();
         saves(w, id);

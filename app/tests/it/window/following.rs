@@ -9,7 +9,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::GrowthState;
 use std::fs;
 use std::time::{Duration, Instant};
-use trace_core::container;
+use trace_core::container::{self, TransferBytes};
 
 #[test]
 fn window_waits_for_a_file_and_shows_it_as_it_grows() {
@@ -27,8 +27,17 @@ fn window_waits_for_a_file_and_shows_it_as_it_grows() {
         assert!(w.has(label), "{label}");
     }
     assert!(w.is_panel_active("launches") || w.is_panel_active("timeline"));
+    // A device elsewhere: the file next to the recording has the bytes on the wire.
+    let transfer = TransferBytes {
+        sent: 5 << 20,
+        received: 1536,
+    };
+    transfer.write_next_to(&path).unwrap();
     recorder.commit(2);
     w.wait_for_events(9);
+    w.wait_until("bytes on the wire", |w| w.has("5.0 MiB sent"));
+    assert!(w.has("1.5 KiB received"));
+    TransferBytes::remove_next_to(&path);
     assert!(w.has("9 calls") && w.has("3 launches") && !w.has("3 calls"));
     assert_eq!(w.doc().growth(), GrowthState::Growing);
     assert!(!w.folder.path().join("live.kine-edits").exists());
