@@ -1,5 +1,7 @@
 //! Result codes that the library returns by itself, and names of all codes.
 
+pub use cuda_driver::INVALID_CONTEXT;
+
 use crate::CallResult;
 use crate::pointers::put;
 use cuda_driver::{CuResult, INVALID_VALUE};
@@ -12,8 +14,6 @@ pub const NO_DEVICE: CuResult = 100;
 pub const INVALID_DEVICE: CuResult = 101;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`: the worker, the agent or the connection is gone.
 pub const DEVICE_UNAVAILABLE: CuResult = 46;
-/// `CUDA_ERROR_INVALID_CONTEXT`.
-pub const INVALID_CONTEXT: CuResult = 201;
 /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED`.
 pub const PEER_ACCESS_UNSUPPORTED: CuResult = 217;
 /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED`.

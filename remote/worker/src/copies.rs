@@ -3,9 +3,11 @@
 
 use crate::call_error::{CallError, CallResult};
 use crate::forms::{DriverHandle as _, find_object};
-use crate::host_memory;
 use crate::session::Scope;
-use cuda_driver::{CuStream, CudaError, Driver, EVENT_NO_TIMING, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED};
+use crate::{contexts, host_memory};
+use cuda_driver::{
+    CuStream, CudaError, Driver, EVENT_NO_TIMING, INVALID_CONTEXT, INVALID_VALUE, STREAM_CAPTURE_UNSUPPORTED,
+};
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
 use std::time::Duration;
@@ -18,10 +20,15 @@ const MAX_INLINE_BYTES: u64 = 64 << 10;
 /// Waits until the range with a ticket is free.
 ///
 /// # Errors
-/// If the message is invalid.
+/// If the message is invalid, or the program's thread has no context, without which no copy can follow.
 pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     let ticket: u64 = decoder.read()?;
     decoder.finish()?;
+    // A driver can refuse to say how far a copy is on a thread without a context.
+    if scope.context == HandleNumber::NULL {
+        return Err(CallError::Result(INVALID_CONTEXT));
+    }
+    contexts::enter(scope)?;
     // Another thread may end a copy's event meanwhile, so that the event is not waited for.
     while !scope.session.copies.is_free(&scope.session.driver, ticket) {
         std::thread::sleep(DRAIN_INTERVAL);

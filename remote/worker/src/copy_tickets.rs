@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls of the driver on its own events")]
 
 use crate::lock;
-use cuda_driver::{CuEvent, Driver, NOT_READY};
+use cuda_driver::{CuEvent, Driver, INVALID_CONTEXT, NOT_READY};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 
@@ -49,8 +49,8 @@ impl Tickets {
             // SAFETY: the event is one of this module.
             let state = unsafe { driver.cuEventQuery(event) };
             let result = state.map_or_else(|e| e.result().unwrap_or(0), |()| 0);
-            // A capture can forbid the question.
-            if result == NOT_READY || CAPTURE_ERRORS.contains(&result) {
+            // A capture can forbid the question, and a thread without a context cannot ask.
+            if matches!(result, NOT_READY | INVALID_CONTEXT) || CAPTURE_ERRORS.contains(&result) {
                 return;
             }
             // Complete, or the context has an error: nothing reads the range any more.

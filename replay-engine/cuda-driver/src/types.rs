@@ -49,6 +49,8 @@ pub const INVALID_VALUE: CuResult = 1;
 pub const OUT_OF_MEMORY: CuResult = 2;
 /// The driver is missing or not initialised.
 pub const NOT_INITIALIZED: CuResult = 3;
+/// The thread has no current context, or the context is invalid.
+pub const INVALID_CONTEXT: CuResult = 201;
 /// The handle is invalid, or belongs to another context than the thread's current one.
 pub const INVALID_HANDLE: CuResult = 400;
 /// A name was not found.

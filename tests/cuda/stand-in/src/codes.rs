@@ -1,8 +1,8 @@
 //! Result codes, and which of them make a context unusable.
 
 pub use cuda_driver::{
-    ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_VALUE, LAUNCH_TIMEOUT, NOT_FOUND, NOT_INITIALIZED, NOT_READY,
-    NOT_SUPPORTED, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED, SUCCESS,
+    ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LAUNCH_TIMEOUT, NOT_FOUND, NOT_INITIALIZED,
+    NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED, SUCCESS,
 };
 
 use cuda_driver::CuResult;
@@ -10,7 +10,6 @@ use cuda_driver::CuResult;
 pub const DEVICE_UNAVAILABLE: CuResult = 46;
 pub const INVALID_DEVICE: CuResult = 101;
 pub const INVALID_IMAGE: CuResult = 200;
-pub const INVALID_CONTEXT: CuResult = 201;
 pub const NO_BINARY: CuResult = 209;
 pub const INVALID_PTX: CuResult = 218;
 pub const FILE_NOT_FOUND: CuResult = 301;
