@@ -135,8 +135,8 @@ mod tests {
         let contents: Vec<Vec<u8>> = (0..6).map(|byte| vec![byte; 30]).collect();
         let digest = |at: usize| *blake3::hash(&contents[at]).as_bytes();
         let program = store.open(alice);
-        for content in &contents[..3] {
-            program.keep(content);
+        for (at, content) in contents[..3].iter().enumerate() {
+            program.keep(digest(at), content);
         }
         assert!(
             program.get(&digest(0)).is_none(),

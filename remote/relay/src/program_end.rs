@@ -14,7 +14,7 @@ use crate::shared_memory::SharedMemory;
 use remote_calls::{CallId, Decoder, REQUEST_HEADER_BYTES, RequestHeader};
 use remote_ring::{
     HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Region, RingError, SocketPeer, Wait, WindowFile,
-    receive_region,
+    receive_region, wake_readers_at_end,
 };
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -123,7 +123,7 @@ impl ProgramEnd {
         end.spawn("kinescope-requests", move |end| end.send_requests(requests))?;
         end.spawn("kinescope-functions", move |end| end.send_finished(finished))?;
         end.spawn("kinescope-end", move |end| {
-            end.peer.wake_at_end(&wakers);
+            wake_readers_at_end(end.peer.socket(), &wakers);
             Ok(())
         })?;
         end.spawn("kinescope-calls", move |end| end.pass_host_calls(&arrived_calls, calls))?;

@@ -22,7 +22,7 @@ use remote_calls::{
 };
 use remote_ring::{
     HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Region, RegionLayout, RingError, SocketPeer, Wait,
-    WindowFile, pass_region,
+    WindowFile, pass_region, wake_readers_at_end,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -326,7 +326,7 @@ impl WorkerEnd {
             return Err(RelayError::Unexpected("a second description of the memory"));
         }
         self.spawn("kinescope-end", move |end, _| {
-            end.peer.wake_at_end(&wakers);
+            wake_readers_at_end(end.peer.socket(), &wakers);
             Ok(())
         })?;
         self.spawn("kinescope-answers", move |end, body| end.send_answers(body, answers))?;

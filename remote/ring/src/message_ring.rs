@@ -11,6 +11,7 @@ use crate::parking::{WaitRequest, default_spin, wake_if_parked};
 use crate::peer::Peer;
 use crate::region::Region;
 use crate::ring_name::RingName;
+use crate::ring_waker::RingWaker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -191,21 +192,6 @@ impl MessageWriter {
     }
 }
 
-/// Wakes an end that sleeps, so that it looks whether its peer is alive. The 100 ms of a sleep would delay the end of every
-/// program.
-#[derive(Clone, Debug)]
-pub struct RingWaker {
-    region: Arc<Region>,
-    ring: RingName,
-}
-
-impl RingWaker {
-    /// Wakes the reader of the ring, if it sleeps.
-    pub fn wake_reader(&self) {
-        wake_if_parked(self.region.control_word(self.ring, ControlWord::ReaderParked));
-    }
-}
-
 /// The end of a ring that reads messages.
 #[derive(Debug)]
 pub struct MessageReader(RingEnd);
@@ -229,10 +215,7 @@ impl MessageReader {
     /// Returns what wakes this end from another thread.
     #[must_use]
     pub fn waker(&self) -> RingWaker {
-        RingWaker {
-            region: Arc::clone(&self.0.region),
-            ring: self.0.ring,
-        }
+        RingWaker::new(Arc::clone(&self.0.region), self.0.ring)
     }
 
     /// Replaces the contents of `into` by the next message, and returns `true`. Returns `false` if no message arrives

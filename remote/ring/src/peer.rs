@@ -1,19 +1,9 @@
 //! The process at the other end, and whether it still exists.
 
-use crate::message_ring::RingWaker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::fd::AsFd;
-use std::time::Duration;
-
-/// Pauses before each wake-up after the end of a peer: a reader that was about to sleep needs a later one.
-const AFTER_END: [Duration; 4] = [
-    Duration::ZERO,
-    Duration::from_millis(2),
-    Duration::from_millis(8),
-    Duration::from_millis(40),
-];
 
 /// Maximum size of the reason of an end, bytes.
 const MAX_REASON_BYTES: usize = 512;
@@ -44,18 +34,6 @@ impl<S: AsFd> SocketPeer<S> {
 }
 
 impl<S: AsFd> SocketPeer<S> {
-    /// Waits until the socket reports the end of the connection, by the peer or by this process. Then it wakes the
-    /// readers, so that they notice.
-    pub fn wake_at_end(&self, readers: &[RingWaker]) {
-        let mut sockets = [PollFd::new(&self.0, PollFlags::RDHUP)];
-        // Without an answer, the checks of each wait remain.
-        let _ = retry_on_intr(|| poll(&mut sockets, None));
-        for pause in AFTER_END {
-            std::thread::sleep(pause);
-            readers.iter().for_each(RingWaker::wake_reader);
-        }
-    }
-
     /// Sends the peer the reason of an end that follows. It is lost if the peer is gone or its socket is full.
     pub fn send_reason(&self, reason: &str) {
         let end = reason.floor_char_boundary(MAX_REASON_BYTES);

@@ -246,7 +246,7 @@ unsafe fn copy_uncached(from: *const u8, to: &mut [u8]) {
     // The bytes of a `__m128i` are any bytes, and vectors are aligned to their size.
     // SAFETY: each 16 bytes are a valid vector.
     let (first, vectors, last) = unsafe { to.align_to_mut::<__m128i>() };
-    let (first_bytes, vector_bytes) = (first.len(), vectors.len() * size_of::<__m128i>());
+    let (first_bytes, vector_bytes) = (first.len(), size_of_val(vectors));
     // SAFETY: the three parts are as long together as `to`, which `from` is valid for. SSE2 is in every x86-64 processor.
     unsafe {
         copy_nonoverlapping(from, first.as_mut_ptr(), first_bytes);

@@ -19,12 +19,16 @@ use remote_calls::{
 };
 use remote_ring::{
     HostWindow, MessageReader, MessageWriter, PROGRAM_GREETING, Peer, Region, RingError, SocketPeer, Wait,
-    receive_region,
+    has_spare_processors, receive_region, wake_readers_at_end,
 };
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
+/// How long a thread looks for the next request before it sleeps, on a machine with processors to spare: longer than
+/// copies of some mebibytes take, after which a wake-up would show.
+const REQUEST_SPIN: Duration = Duration::from_millis(2);
 /// Maximum number of threads of a worker: one for each thread of the program that waits, and one for the rest.
 const MAX_THREADS: usize = 256;
 
@@ -123,7 +127,10 @@ pub fn serve(socket: OwnedFd, driver: Driver, options: ServeOptions) -> Result<W
     let (calls, finished) = host_functions.worker_ends()?;
     let lane_waker = finished.waker();
     let lane = HostFunctionLane::new(calls, finished, Arc::clone(&peer) as Arc<dyn Peer + Send + Sync>);
-    let (answers, requests) = region.worker_ends()?;
+    let (answers, mut requests) = region.worker_ends()?;
+    if has_spare_processors() {
+        requests.set_spin(REQUEST_SPIN);
+    }
     let waker = requests.waker();
     let server = Arc::new(Server {
         session: Session::new(driver, region, window, lane, options.device_bytes),
@@ -140,7 +147,7 @@ pub fn serve(socket: OwnedFd, driver: Driver, options: ServeOptions) -> Result<W
         server.session.host_copies.serve_relay();
     }
     let (watched, wakers) = (Arc::clone(&server.peer), [waker, lane_waker]);
-    let watch = move || watched.wake_at_end(&wakers);
+    let watch = move || wake_readers_at_end(watched.socket(), &wakers);
     let thread = std::thread::Builder::new().name("kinescope-end".into());
     thread.spawn(watch).map_err(WorkerError::Thread)?;
     let first = Arc::clone(&server);

@@ -221,6 +221,7 @@ impl Channel {
             nonce: 0,
             limits,
             plain: vec![0; PIECE],
+            spare: Vec::new(),
             spin: Duration::ZERO,
         };
         Ok(Self {
@@ -370,6 +371,8 @@ pub struct Receiver {
     nonce: u64,
     limits: Limits,
     plain: Vec<u8>,
+    /// Memory for the next payload.
+    spare: Vec<u8>,
     /// How long a read looks for data before it sleeps.
     spin: Duration,
 }
@@ -393,7 +396,7 @@ impl Receiver {
     }
 
     fn next(&mut self, by: Option<Instant>) -> Result<Frame, WireError> {
-        let mut pieces = Pieces::new(self.limits);
+        let mut pieces = Pieces::with_buffer(self.limits, std::mem::take(&mut self.spare));
         loop {
             if !self.spin.is_zero() && self.stream.is_empty() {
                 self.stream.stream().spin_for_data(self.spin);
@@ -412,6 +415,11 @@ impl Receiver {
                 return Ok(frame);
             }
         }
+    }
+
+    /// Takes back the payload of a frame: fresh memory for each large frame would cost as much as its decryption.
+    pub(super) fn recycle(&mut self, payload: Vec<u8>) {
+        self.spare = payload;
     }
 
     /// Prepares for calls, which somebody waits for, and for their bytes: the next reads look for data for a while before

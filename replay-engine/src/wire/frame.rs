@@ -149,10 +149,17 @@ impl Pieces {
     /// Creates an assembler without any pieces.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
+        Self::with_buffer(limits, Vec::new())
+    }
+
+    /// Creates an assembler that uses the memory of an earlier payload.
+    #[must_use]
+    pub fn with_buffer(limits: Limits, mut payload: Vec<u8>) -> Self {
+        payload.clear();
         Self {
             limits,
             head: None,
-            payload: Vec::new(),
+            payload,
         }
     }
 

@@ -183,6 +183,7 @@ pub fn start_reader<T: Send + 'static>(
                         end(WireError::CallsRejected(why));
                         break;
                     }
+                    receiver.recycle(payload);
                 }
                 Ok(frame) => {
                     if to.send(wrap(ReaderMessage::Frame(frame))).is_err() {

@@ -23,7 +23,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
-use support::{Bench, HANG_LIMIT, images, plan, plan_of, raw_agent, raw_client, tcp, until};
+use support::{Bench, HANG_LIMIT, images, plan, plan_of, quick, raw_agent, raw_client, raw_client_with, tcp, until};
 use trace_core::encode;
 use trace_core::progress::Progress;
 
@@ -42,6 +42,26 @@ fn check_server_works(bench: &Bench) {
         .replay(&plan(20, &images(2)), 1, &Progress::new(), false)
         .unwrap();
     assert_eq!(outcome.verdict, Verdict::Match);
+}
+
+#[test]
+fn client_is_served_with_and_without_instructions_for_aes() {
+    let bench = Bench::new(quick());
+    for has_aes in [false, true] {
+        let preamble = Preamble {
+            has_aes,
+            ..Preamble::new(PreambleWord::Session)
+        };
+        let mut channel = raw_client_with(bench.address, bench.ends.client.key_pair(), &preamble);
+        assert!(matches!(
+            channel.receiver.receive().unwrap().message(),
+            Ok(SessionReply::Welcome { .. })
+        ));
+        channel.sender.send_bytes(Topic::Heartbeat, &[0]).unwrap();
+        let answer = channel.receiver.receive().unwrap();
+        assert_eq!((answer.concern, answer.payload), (Topic::Heartbeat, vec![1]));
+    }
+    check_server_works(&bench);
 }
 
 /// Returns the peak resident memory of this process, in KiB.

@@ -339,9 +339,14 @@ pub fn soon() -> Instant {
 
 /// Connects as a client with preamble and handshake. Accepts any key.
 pub fn raw_client(address: SocketAddr, own: &KeyPair, word: PreambleWord) -> Channel {
+    raw_client_with(address, own, &Preamble::new(word))
+}
+
+/// Connects as a client with this preamble, and with the handshake. Accepts any key.
+pub fn raw_client_with(address: SocketAddr, own: &KeyPair, preamble: &Preamble) -> Channel {
     let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
     stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT).unwrap();
-    let ours = Preamble::new(word).send(&mut stream).unwrap();
+    let ours = preamble.send(&mut stream).unwrap();
     let (theirs, bytes) = Preamble::receive(&mut stream, soon()).unwrap();
     assert_eq!(theirs.known_word(), Some(PreambleWord::Go));
     let prologue: Vec<u8> = ours.into_iter().chain(bytes).collect();
