@@ -9,6 +9,8 @@ use remote_calls::{CallId, Decoder, Encoder, HandleNumber, MessageError};
 
 /// Maximum alignment of rows of `cuMemAllocPitch`, bytes.
 const PITCH: u64 = 512;
+/// Maximum number of levels of an array: each has half the sizes of the one before.
+const MAX_LEVELS: u32 = 32;
 /// `CU_LIMIT_PRINTF_FIFO_SIZE` and `CU_LIMIT_MALLOC_HEAP_SIZE`: a context has memory of these sizes.
 const LIMITS_WITH_MEMORY: [u32; 2] = [1, 2];
 
@@ -82,7 +84,15 @@ pub fn begin<'s>(call: CallId, scope: &Scope<'s>, mut arguments: Decoder<'_>) ->
         }
         CallId::cuArrayCreate_v2 | CallId::cuArray3DCreate_v2 => {
             let array = arguments.read()?;
-            let bytes = array_bytes(arguments, call == CallId::cuArray3DCreate_v2)?;
+            let shape = ArrayShape::read(arguments, call == CallId::cuArray3DCreate_v2)?;
+            own(budget, MemoryOwner::Object(array), scope.context, shape.bytes(0))
+        }
+        CallId::cuMipmappedArrayCreate => {
+            let array = arguments.read()?;
+            let shape = ArrayShape::read(arguments, true)?;
+            let _flags_and_padding: u64 = arguments.read()?;
+            let levels = arguments.read::<u32>()?.clamp(1, MAX_LEVELS);
+            let bytes = (0..levels).map(|level| shape.bytes(level)).fold(0, u64::saturating_add);
             own(budget, MemoryOwner::Object(array), scope.context, bytes)
         }
         CallId::allocate_host => {
@@ -111,7 +121,9 @@ pub fn begin<'s>(call: CallId, scope: &Scope<'s>, mut arguments: Decoder<'_>) ->
             })
         }
         CallId::cuMemFree_v2 | CallId::cuMemFreeAsync => Ok(free(budget, MemoryOwner::Address(arguments.read()?))),
-        CallId::cuArrayDestroy => Ok(free(budget, MemoryOwner::Object(arguments.read()?))),
+        CallId::cuArrayDestroy | CallId::cuMipmappedArrayDestroy => {
+            Ok(free(budget, MemoryOwner::Object(arguments.read()?)))
+        }
         CallId::free_host => Ok(free(budget, MemoryOwner::Window(arguments.read()?))),
         CallId::cuMemMap => {
             let (at, bytes, _offset): (u64, u64, u64) = (arguments.read()?, arguments.read()?, arguments.read()?);
@@ -143,19 +155,36 @@ fn free(budget: &DeviceBudget, owner: MemoryOwner) -> MemoryChange<'_> {
     }
 }
 
-/// Returns the size of an array from its description: `CUDA_ARRAY_DESCRIPTOR` or `CUDA_ARRAY3D_DESCRIPTOR`.
-fn array_bytes(description: &mut Decoder<'_>, has_depth: bool) -> Result<u64, MessageError> {
-    let (width, height): (u64, u64) = (description.read()?, description.read()?);
-    let depth: u64 = if has_depth { description.read()? } else { 1 };
-    let (format, channels): (u32, u32) = (description.read()?, description.read()?);
-    // Signed, unsigned and floating-point formats of 8, 16 and 32 bits. Other formats are at most as large.
-    let channel_bytes = match format {
-        0x01 | 0x08 => 1u64,
-        0x02 | 0x09 | 0x10 => 2,
-        _ => 4,
-    };
-    let sizes = [height.max(1), depth.max(1), channels.into(), channel_bytes];
-    Ok(sizes.into_iter().fold(width, u64::saturating_mul))
+/// Sizes of an array.
+struct ArrayShape {
+    /// Elements; 0 for a dimension that the array does not have.
+    sizes: [u64; 3],
+    element_bytes: u64,
+}
+
+impl ArrayShape {
+    /// Reads a description: `CUDA_ARRAY_DESCRIPTOR`, or `CUDA_ARRAY3D_DESCRIPTOR` up to its flags.
+    fn read(description: &mut Decoder<'_>, has_depth: bool) -> Result<Self, MessageError> {
+        let (width, height): (u64, u64) = (description.read()?, description.read()?);
+        let depth: u64 = if has_depth { description.read()? } else { 0 };
+        let (format, channels): (u32, u32) = (description.read()?, description.read()?);
+        // Signed, unsigned and floating-point formats of 8, 16 and 32 bits. Other formats are at most as large.
+        let channel_bytes = match format {
+            0x01 | 0x08 => 1u64,
+            0x02 | 0x09 | 0x10 => 2,
+            _ => 4,
+        };
+        Ok(Self {
+            sizes: [width, height, depth],
+            element_bytes: u64::from(channels) * channel_bytes,
+        })
+    }
+
+    /// Returns the size of a level, bytes.
+    fn bytes(&self, level: u32) -> u64 {
+        let sizes = self.sizes.map(|size| (size >> level).max(1));
+        sizes.into_iter().fold(self.element_bytes, u64::saturating_mul)
+    }
 }
 
 impl MemoryChange<'_> {
