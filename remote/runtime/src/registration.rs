@@ -6,8 +6,8 @@
 
 use crate::contexts::bind;
 use crate::errors::{
-    CALL_REQUIRES_NEWER_DRIVER, INVALID_DEVICE_FUNCTION, INVALID_KERNEL_IMAGE, INVALID_SYMBOL, NOT_SUPPORTED, SUCCESS,
-    SYMBOL_NOT_FOUND,
+    CALL_REQUIRES_NEWER_DRIVER, INVALID_DEVICE_FUNCTION, INVALID_KERNEL_IMAGE, INVALID_RESOURCE_HANDLE, INVALID_SYMBOL,
+    NOT_SUPPORTED, SUCCESS, SYMBOL_NOT_FOUND,
 };
 use crate::pointers::{get, put, text};
 use crate::{CallResult, last_error, lock, read, write};
@@ -213,7 +213,7 @@ pub fn kernel(function: *const c_void) -> CallResult<CuKernel> {
                 drop(registry);
                 // Without a device, this is the error to report.
                 bind()?;
-                return Err(crate::version::unknown_kernel_error());
+                return Err(INVALID_RESOURCE_HANDLE);
             }
         }
     };

@@ -71,7 +71,7 @@ pub const PROGRAMS: &[&[&str]] = &[
     &["graph"],
     &["nodes"],
     &["nodes", "--cluster"],
-    &["queries"],
+    &["queries", "--stale"],
     &["corners", "--capture"],
     &["net"],
     &["net", "--via", "library"],

@@ -48,8 +48,8 @@ const PROGRAMS: &[&[&str]] = &[
     &["blas"],
     &["blas", "--twelve"],
     &["blas", "--via", "per-thread"],
-    &["blas_states", "--wrong-handles"],
-    &["random"],
+    &["blas_states", "--wrong-pointers"],
+    &["random", "--wrong-pointers"],
     &["random", "2"],
 ];
 
@@ -81,7 +81,7 @@ fn calls_of(report: &Value, name: &str) -> (u64, u64) {
 #[test]
 fn calls_in_device_pointer_mode_do_not_wait() {
     let stand_in = with_libraries();
-    let mut command = run_command(&stand_in, &["--json"], &["blas_states", "--wrong-handles"]);
+    let mut command = run_command(&stand_in, &["--json"], &["blas_states", "--wrong-pointers"]);
     let ended = run_to_end(&mut command);
     let text = ended.out.lines().skip_while(|line| !line.starts_with('{'));
     let report: Value = serde_json::from_str(&text.collect::<Vec<_>>().join("\n")).unwrap();

@@ -236,6 +236,10 @@ pub fn list_nodes(graph: CuGraph, to: *mut CuGraphNode, count: *mut usize) -> Ca
     if to.is_null() {
         return put(count, total);
     }
+    // NVIDIA's driver 580 refuses a list without room.
+    if room == 0 {
+        return Err(INVALID_VALUE);
+    }
     put_list(
         to,
         room,

@@ -20,8 +20,14 @@ struct Columns {
 impl Columns {
     /// Returns rows, columns and both leading dimensions in bytes.
     fn sizes(self) -> Answer<[usize; 4]> {
-        let is_wrong = self.rows < 0 || self.columns < 0;
-        if is_wrong || self.bytes <= 0 || self.from_leading <= 0 || self.to_leading <= 0 {
+        if self.bytes <= 0 || self.from_leading <= 0 || self.to_leading <= 0 {
+            return Err(INVALID_VALUE);
+        }
+        if self.rows == 1 && self.columns < 0 {
+            // The length of a vector is not checked; the copy of so many bytes fails.
+            return Err(MAPPING_ERROR);
+        }
+        if self.rows < 0 || self.columns < 0 {
             return Err(INVALID_VALUE);
         }
         if self.rows > self.from_leading.min(self.to_leading) && self.columns > 1 {

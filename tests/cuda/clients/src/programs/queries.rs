@@ -80,7 +80,11 @@ pub fn queries(w: &mut ProgramContext<'_>) -> ClientResult {
     if w.options.has("--many") {
         many(w)?;
     }
-    stale(w, &built, [first, second])
+    // NVIDIA's driver does not check all of these handles.
+    match w.options.has("--stale") {
+        true => stale(w, &built, [first, second]),
+        false => Ok(()),
+    }
 }
 
 /// Lists a chain of so many nodes that a remote driver sends them in parts.
@@ -117,14 +121,14 @@ fn list_nodes(w: &ProgramContext<'_>, graph: CuGraph) -> ClientResult<Vec<CuGrap
     let (mut nodes, mut room) = (vec![unset; count + 1], count + 1);
     let (mut fewer, mut less) = (vec![unset; count - 1], count - 1);
     // SAFETY: the lists have these sizes.
-    unsafe {
+    let refused = unsafe {
         d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut room)
             .map_err(|e| format!("list with room for one more: {e}"))?;
         d.cuGraphGetNodes(graph, fewer.as_mut_ptr(), &raw mut less)
-            .map_err(|e| format!("list with room for one less: {e}"))?;
-    }
-    if room != count || nodes.pop() != Some(null_mut()) || less != count - 1 || !nodes.starts_with(&fewer) {
-        return Err(format!("{room} and {less} of {count} nodes are listed"));
+    };
+    println!("list with room for one less: {}", code(refused));
+    if room != count || nodes.pop() != Some(null_mut()) {
+        return Err(format!("{room} of {count} nodes are listed"));
     }
     Ok(nodes)
 }
