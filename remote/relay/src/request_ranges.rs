@@ -82,6 +82,10 @@ fn add_side(ranges: &mut Vec<SharedRange>, side: &MemorySide, copy: &MemoryCopy)
     if rows.is_none() || side.reach(copy).is_none_or(|reach| first.checked_add(reach).is_none()) {
         return Err(too_long(copy.height.saturating_mul(copy.depth)));
     }
+    // A copy without bytes reaches nothing, wherever it is said to be.
+    if copy.width == 0 || copy.height == 0 || copy.depth == 0 {
+        return Ok(());
+    }
     for layer in 0..copy.depth {
         for line in 0..copy.height {
             // The last row of the last layer is within the reach, so that no earlier one overflows.
@@ -305,6 +309,31 @@ mod tests {
     use remote_calls::{Encoder, HandleKind, RequestFlags};
 
     const WINDOW: u64 = 0x2a00_0000_0000;
+
+    #[test]
+    fn copies_without_bytes_have_no_ranges_wherever_they_are() {
+        let side = MemorySide {
+            place: MemoryPlace::Window(u64::MAX),
+            x: 0,
+            y: u64::MAX,
+            z: u64::MAX,
+            level: 0,
+            pitch: u64::MAX,
+            layer_rows: u64::MAX,
+        };
+        for [width, height, depth] in [[0, 2, 2], [2, 0, u64::MAX], [2, 2, 0]] {
+            let copy = MemoryCopy {
+                source: side,
+                target: side,
+                width,
+                height,
+                depth,
+            };
+            let mut ranges = Vec::new();
+            assert_eq!(add_side(&mut ranges, &side, &copy), Ok(()));
+            assert!(ranges.is_empty());
+        }
+    }
 
     fn header(call: CallId, thread: u32) -> RequestHeader {
         RequestHeader {
