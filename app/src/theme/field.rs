@@ -2,10 +2,10 @@
 //! keyboard while its content is wrong. It reports whether anything was typed, because until then undo refers to
 //! earlier edits and not to the field.
 
-use super::{mono, palette, small};
+use super::{ROW, mono, palette, small};
 use egui::text::{CCursor, CCursorRange};
 use egui::text_edit::TextEditState;
-use egui::{Context, Event, Id, Key, Response, RichText, TextEdit, Ui};
+use egui::{Align, Context, Event, Id, Key, Layout, Response, RichText, TextEdit, Ui, vec2};
 
 /// The user's actions on a field in this frame.
 pub struct FieldOutput {
@@ -131,4 +131,17 @@ pub fn is_text_edit(event: &Event) -> bool {
         } => *pressed,
         _ => false,
     }
+}
+
+/// Draws the name of a field of a form, in `width` points, and the field next to it.
+pub fn named<R>(ui: &mut Ui, width: f32, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
+    ui.horizontal(|ui| {
+        let quiet = palette(ui).quiet;
+        ui.allocate_ui_with_layout(vec2(width, ROW), Layout::left_to_right(Align::Center), |ui| {
+            ui.set_min_width(width);
+            ui.label(RichText::new(name).color(quiet));
+        });
+        add(ui)
+    })
+    .inner
 }

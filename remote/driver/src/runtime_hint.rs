@@ -1,4 +1,4 @@
-//! What a program is told that contains NVIDIA's CUDA runtime, which needs private tables of NVIDIA's driver.
+//! The message for a program that contains NVIDIA's CUDA runtime, which needs private tables of NVIDIA's driver.
 
 use crate::message::say;
 use std::sync::Once;

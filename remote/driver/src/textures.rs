@@ -5,11 +5,8 @@ use crate::errors::DEVICE_UNAVAILABLE;
 use crate::forms::{AbiHandle as _, handle_number};
 use crate::pointers::{get, put};
 use crate::request::Request;
-use cuda_driver::{
-    CuArray, CuMipmappedArray, CuObject, INVALID_VALUE, RESOURCE_ARRAY, RESOURCE_LINEAR, RESOURCE_MIPMAPPED_ARRAY,
-    RESOURCE_ROWS, ResourceDescription,
-};
-use remote_calls::message::{CreateTexture, DescribeObject, ObjectKind, ObjectMemory, ObjectResource};
+use cuda_driver::{CuArray, CuMipmappedArray, CuObject, INVALID_VALUE, ResourceDescription};
+use remote_calls::message::{CreateTexture, DescribeObject, ObjectKind, ObjectResource};
 use remote_calls::{CallId, Encoder, HandleKind};
 use std::ffi::c_void;
 
@@ -19,76 +16,17 @@ use std::ffi::c_void;
 /// `INVALID_VALUE` for an unknown kind, `INVALID_HANDLE` for what is no array.
 fn resource(from: *const c_void) -> CallResult<ObjectResource> {
     let description: ResourceDescription = get(from.cast())?;
-    let array = |kind| handle_number(kind, description.memory);
-    let texel = [description.format, description.channels];
-    let [width, height, pitch] = description.sizes;
-    let memory = match description.kind {
-        RESOURCE_ARRAY => ObjectMemory::Array(array(HandleKind::Array)?),
-        RESOURCE_MIPMAPPED_ARRAY => ObjectMemory::MipmappedArray(array(HandleKind::MipmappedArray)?),
-        RESOURCE_LINEAR => ObjectMemory::Linear {
-            at: description.memory,
-            texel,
-            bytes: width,
-        },
-        RESOURCE_ROWS => ObjectMemory::Rows {
-            at: description.memory,
-            texel,
-            width,
-            height,
-            pitch,
-        },
-        _ => return Err(INVALID_VALUE),
-    };
-    Ok(ObjectResource {
-        memory,
-        flags: description.flags,
-    })
+    ObjectResource::from_description(&description, handle_number)?.ok_or(INVALID_VALUE)
 }
 
 /// Returns a resource as programs see it.
-fn to_program(resource: &ObjectResource) -> ResourceDescription {
-    let base = ResourceDescription {
-        flags: resource.flags,
-        ..ResourceDescription::default()
-    };
-    match resource.memory {
-        ObjectMemory::Array(array) => ResourceDescription {
-            kind: RESOURCE_ARRAY,
-            memory: CuArray::from_number(array).addr() as u64,
-            ..base
-        },
-        ObjectMemory::MipmappedArray(array) => ResourceDescription {
-            kind: RESOURCE_MIPMAPPED_ARRAY,
-            memory: CuMipmappedArray::from_number(array).addr() as u64,
-            ..base
-        },
-        ObjectMemory::Linear {
-            at,
-            texel: [format, channels],
-            bytes,
-        } => ResourceDescription {
-            kind: RESOURCE_LINEAR,
-            memory: at,
-            format,
-            channels,
-            sizes: [bytes, 0, 0],
-            ..base
-        },
-        ObjectMemory::Rows {
-            at,
-            texel: [format, channels],
-            width,
-            height,
-            pitch,
-        } => ResourceDescription {
-            kind: RESOURCE_ROWS,
-            memory: at,
-            format,
-            channels,
-            sizes: [width, height, pitch],
-            ..base
-        },
-    }
+fn to_program(resource: &ObjectResource) -> CallResult<ResourceDescription> {
+    resource.to_description(|kind, number| {
+        Ok(match kind {
+            HandleKind::MipmappedArray => CuMipmappedArray::from_number(number).addr() as u64,
+            _ => CuArray::from_number(number).addr() as u64,
+        })
+    })
 }
 
 fn create(call: CallId, to: *mut CuObject, write: impl FnOnce(&mut Encoder)) -> CallResult {
@@ -134,5 +72,5 @@ pub fn describe(kind: ObjectKind, to: *mut c_void, object: CuObject) -> CallResu
     DescribeObject { kind, object }.write(&mut request.encoder);
     let answer = request.ask()?;
     let resource = ObjectResource::read(&mut answer.decoder()).map_err(|_| DEVICE_UNAVAILABLE)?;
-    put(to.cast(), to_program(&resource))
+    put(to.cast(), to_program(&resource)?)
 }

@@ -4,14 +4,9 @@
 use crate::call_error::{CallError, CallResult};
 use crate::forms::find_object;
 use crate::session::Scope;
-use cuda_driver::{
-    CuObject, INVALID_VALUE, NOT_SUPPORTED, RESOURCE_ARRAY, RESOURCE_LINEAR, RESOURCE_MIPMAPPED_ARRAY, RESOURCE_ROWS,
-    ResourceDescription,
-};
-use remote_calls::message::{
-    CreateTexture, DescribeObject, ObjectKind, ObjectMemory, ObjectResource, TEXTURE_WORDS, VIEW_WORDS,
-};
-use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
+use cuda_driver::{CuObject, INVALID_VALUE, NOT_SUPPORTED, ResourceDescription};
+use remote_calls::message::{CreateTexture, DescribeObject, ObjectKind, ObjectResource, TEXTURE_WORDS, VIEW_WORDS};
+use remote_calls::{Decoder, Encoder, HandleNumber};
 
 /// A structure of the driver without pointers, aligned as the driver's are.
 #[repr(C, align(8))]
@@ -22,51 +17,9 @@ struct Aligned<const N: usize>([u32; N]);
 /// # Errors
 /// `INVALID_HANDLE` for an unknown array, `INVALID_VALUE` for null.
 fn to_driver(scope: &Scope<'_>, resource: &ObjectResource) -> CallResult<ResourceDescription> {
-    let array = |kind, number| match number == HandleNumber::NULL {
+    resource.to_description(|kind, number| match number == HandleNumber::NULL {
         true => Err(CallError::Result(INVALID_VALUE)),
         false => find_object(scope, kind, number),
-    };
-    let base = ResourceDescription {
-        flags: resource.flags,
-        ..ResourceDescription::default()
-    };
-    Ok(match resource.memory {
-        ObjectMemory::Array(number) => ResourceDescription {
-            kind: RESOURCE_ARRAY,
-            memory: array(HandleKind::Array, number)?,
-            ..base
-        },
-        ObjectMemory::MipmappedArray(number) => ResourceDescription {
-            kind: RESOURCE_MIPMAPPED_ARRAY,
-            memory: array(HandleKind::MipmappedArray, number)?,
-            ..base
-        },
-        ObjectMemory::Linear {
-            at,
-            texel: [format, channels],
-            bytes,
-        } => ResourceDescription {
-            kind: RESOURCE_LINEAR,
-            memory: at,
-            format,
-            channels,
-            sizes: [bytes, 0, 0],
-            ..base
-        },
-        ObjectMemory::Rows {
-            at,
-            texel: [format, channels],
-            width,
-            height,
-            pitch,
-        } => ResourceDescription {
-            kind: RESOURCE_ROWS,
-            memory: at,
-            format,
-            channels,
-            sizes: [width, height, pitch],
-            ..base
-        },
     })
 }
 
@@ -75,34 +28,9 @@ fn to_driver(scope: &Scope<'_>, resource: &ObjectResource) -> CallResult<Resourc
 /// # Errors
 /// `NOT_SUPPORTED` for an array that the program does not know, or another kind of memory.
 fn from_driver(scope: &Scope<'_>, description: &ResourceDescription) -> CallResult<ObjectResource> {
-    let refused = CallError::Result(NOT_SUPPORTED);
-    let number = |kind| scope.session.handles.find_number(kind, description.memory);
-    let (at, texel) = (description.memory, [description.format, description.channels]);
-    let [width, height, pitch] = description.sizes;
-    let memory = match description.kind {
-        RESOURCE_ARRAY => number(HandleKind::Array).map(ObjectMemory::Array).ok_or(refused)?,
-        RESOURCE_MIPMAPPED_ARRAY => {
-            let array = number(HandleKind::MipmappedArray).ok_or(refused)?;
-            ObjectMemory::MipmappedArray(array)
-        }
-        RESOURCE_LINEAR => ObjectMemory::Linear {
-            at,
-            texel,
-            bytes: width,
-        },
-        RESOURCE_ROWS => ObjectMemory::Rows {
-            at,
-            texel,
-            width,
-            height,
-            pitch,
-        },
-        _ => return Err(refused),
-    };
-    Ok(ObjectResource {
-        memory,
-        flags: description.flags,
-    })
+    let refused = || CallError::Result(NOT_SUPPORTED);
+    let number = |kind, handle| scope.session.handles.find_number(kind, handle).ok_or_else(refused);
+    ObjectResource::from_description(description, number)?.ok_or_else(refused)
 }
 
 /// Creates a texture object. The answer has its number.

@@ -1,11 +1,11 @@
 //! The drawing of the sheet that starts a program.
 
-use crate::theme::{ROW, field, mono, palette, small, widgets};
+use crate::theme::{field, mono, palette, small, widgets};
 use crate::window::app::App;
 use crate::window::pick::Pick;
 use crate::window::program_state::ProgramSheet;
 use egui::accesskit::Role;
-use egui::{Align, Context, Key, Label, Layout, Modifiers, Response, RichText, TextEdit, Ui, WidgetInfo, vec2};
+use egui::{Context, Key, Label, Modifiers, Response, RichText, TextEdit, Ui, WidgetInfo, vec2};
 
 /// Width of the sheet, points.
 const WIDTH: f32 = 520.0;
@@ -69,12 +69,12 @@ fn body(open: &mut ProgramSheet, ui: &mut Ui, act: &mut Option<SheetAction>) {
     let is_first = !std::mem::replace(&mut open.is_focused, true);
     let starts_at_target = open.request.target.is_empty();
     let known = open.targets.clone();
-    let target = named(ui, "Target", |ui| {
+    let target = field::named(ui, NAME, "Target", |ui| {
         let target = text(ui, &mut open.request.target, "Target", "agent:NAME/cuda0 or cuda:0");
         choose_target(ui, known.as_deref(), &mut open.request.target);
         target
     });
-    let program = named(ui, "Program", |ui| {
+    let program = field::named(ui, NAME, "Program", |ui| {
         let program = text(
             ui,
             &mut open.request.program,
@@ -86,11 +86,11 @@ fn body(open: &mut ProgramSheet, ui: &mut Ui, act: &mut Option<SheetAction>) {
         }
         program
     });
-    let arguments = named(ui, "Arguments", |ui| {
+    let arguments = field::named(ui, NAME, "Arguments", |ui| {
         let hint = "separated by spaces; quotes keep spaces";
         text(ui, &mut open.request.arguments, "Arguments", hint)
     });
-    let folder = named(ui, "Recording in", |ui| {
+    let folder = field::named(ui, NAME, "Recording in", |ui| {
         let folder = text(ui, &mut open.folder, "Folder of the recording", "a folder");
         if choose_button(ui, "Choose the folder of the recording") {
             *act = Some(SheetAction::PickFolder);
@@ -130,19 +130,6 @@ fn body(open: &mut ProgramSheet, ui: &mut Ui, act: &mut Option<SheetAction>) {
             *act = Some(SheetAction::Close);
         }
     });
-}
-
-/// Draws the name of a field, and the field.
-fn named<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
-    ui.horizontal(|ui| {
-        let quiet = palette(ui).quiet;
-        ui.allocate_ui_with_layout(vec2(NAME, ROW), Layout::left_to_right(Align::Center), |ui| {
-            ui.set_min_width(NAME);
-            ui.label(RichText::new(name).color(quiet));
-        });
-        add(ui)
-    })
-    .inner
 }
 
 fn text(ui: &mut Ui, value: &mut String, name: &str, hint: &str) -> Response {

@@ -1,13 +1,11 @@
 //! The drawing of the sheet that trims or bisects the open recording.
 
 use super::{TrimSheet, TrimTask};
-use crate::theme::{ROW, field, mono, palette, small, widgets};
+use crate::theme::{field, mono, palette, small, widgets};
 use crate::window::app::App;
 use device_mali::debug::DependencyPolicy;
 use egui::accesskit::Role;
-use egui::{
-    Align, ComboBox, Context, DragValue, Key, Label, Layout, Modifiers, RichText, TextEdit, Ui, WidgetInfo, vec2,
-};
+use egui::{ComboBox, Context, DragValue, Key, Label, Modifiers, RichText, TextEdit, Ui, WidgetInfo, vec2};
 use kinescope_session::text;
 
 /// Width of the sheet, points.
@@ -109,23 +107,10 @@ fn quiet(ui: &mut Ui, words: &str) {
     ui.add(Label::new(words).wrap());
 }
 
-/// Draws the name of a field, and the field.
-fn named<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
-    ui.horizontal(|ui| {
-        let quiet = palette(ui).quiet;
-        ui.allocate_ui_with_layout(vec2(NAME, ROW), Layout::left_to_right(Align::Center), |ui| {
-            ui.set_min_width(NAME);
-            ui.label(RichText::new(name).color(quiet));
-        });
-        add(ui)
-    })
-    .inner
-}
-
 /// Draws the choice of the kept part. Returns why it is wrong.
 fn part(open: &mut TrimSheet, ui: &mut Ui, enter: &mut bool) -> Option<String> {
     let p = palette(ui);
-    named(ui, "Keep", |ui| {
+    field::named(ui, NAME, "Keep", |ui| {
         let hover = "Keeps jobs with the events and memory that they need.";
         ui.add_enabled_ui(open.job_count > 0, |ui| {
             ui.radio_value(&mut open.by_jobs, true, "jobs")
@@ -148,7 +133,7 @@ fn part(open: &mut TrimSheet, ui: &mut Ui, enter: &mut bool) -> Option<String> {
             open.event_count,
         ),
     };
-    named(ui, name, |ui| {
+    field::named(ui, NAME, name, |ui| {
         let (typed, hover) = match open.by_jobs {
             true => (
                 &mut open.jobs,
@@ -188,7 +173,7 @@ fn bisection(open: &mut TrimSheet, target: &Target, ui: &mut Ui) {
         "Removes jobs and events while a replay still fails in the same way. Writes the shortest part that fails.",
     );
     ui.add_space(6.0);
-    named(ui, "Target", |ui| {
+    field::named(ui, NAME, "Target", |ui| {
         let name = RichText::new(&target.name).font(mono());
         ui.add(Label::new(name).truncate())
             .on_hover_text("The Replay panel chooses the target.");
@@ -204,14 +189,14 @@ fn bisection(open: &mut TrimSheet, target: &Target, ui: &mut Ui) {
         let words = "! Each candidate is replayed on this device: it writes to the device and starts its work.";
         ui.add(Label::new(RichText::new(words).color(p.warning)).wrap());
     }
-    named(ui, "Candidates", |ui| {
+    field::named(ui, NAME, "Candidates", |ui| {
         ui.label(RichText::new("at most").font(small()).color(p.quiet));
         let value = DragValue::new(&mut open.candidates).range(1..=MAX_CANDIDATES);
         ui.add(value)
             .accessible_name("maximum number of candidates")
             .on_hover_text("The search ends after this many replays.");
     });
-    named(ui, "Events", |ui| {
+    field::named(ui, NAME, "Events", |ui| {
         ui.checkbox(&mut open.jobs_only, "keep all events around the jobs")
             .on_hover_text("The search removes only jobs, which takes fewer replays.");
     });
@@ -227,7 +212,7 @@ fn policy_name(policy: DependencyPolicy) -> &'static str {
 
 /// Draws the replacement for output of removed jobs.
 fn dependencies(open: &mut TrimSheet, ui: &mut Ui) {
-    named(ui, "Needed output", |ui| {
+    field::named(ui, NAME, "Needed output", |ui| {
         let combo = ComboBox::from_id_salt("needs")
             .width(240.0)
             .selected_text(policy_name(open.needs))
@@ -245,7 +230,7 @@ fn dependencies(open: &mut TrimSheet, ui: &mut Ui) {
         r.on_hover_text("What a kept job reads of a job that is not chosen.");
     });
     if open.task == TrimTask::Trim {
-        named(ui, "Memory", |ui| {
+        field::named(ui, NAME, "Memory", |ui| {
             ui.checkbox(&mut open.touched, "only what the kept jobs access")
                 .on_hover_text("Leaves out memory that the kept jobs neither read nor write on the simulator.");
         });

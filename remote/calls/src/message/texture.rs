@@ -1,6 +1,7 @@
 //! Texture and surface objects: the memory that kernels access by them.
 
-use crate::{Decoder, Encoder, HandleNumber, MessageError};
+use crate::{Decoder, Encoder, HandleKind, HandleNumber, MessageError};
+use cuda_driver::{RESOURCE_ARRAY, RESOURCE_LINEAR, RESOURCE_MIPMAPPED_ARRAY, RESOURCE_ROWS, ResourceDescription};
 
 /// Number of 32-bit words of `CUDA_TEXTURE_DESC`, which has neither pointers nor handles.
 pub const TEXTURE_WORDS: usize = 26;
@@ -48,6 +49,92 @@ pub struct ObjectResource {
 }
 
 impl ObjectResource {
+    /// Reads the driver's description. `array` returns the number of an array from the handle in it. `None` for memory of
+    /// another kind.
+    ///
+    /// # Errors
+    /// The error of `array`.
+    pub fn from_description<E>(
+        description: &ResourceDescription,
+        array: impl FnOnce(HandleKind, u64) -> Result<HandleNumber, E>,
+    ) -> Result<Option<Self>, E> {
+        let (at, texel) = (description.memory, [description.format, description.channels]);
+        let [width, height, pitch] = description.sizes;
+        let memory = match description.kind {
+            RESOURCE_ARRAY => ObjectMemory::Array(array(HandleKind::Array, at)?),
+            RESOURCE_MIPMAPPED_ARRAY => ObjectMemory::MipmappedArray(array(HandleKind::MipmappedArray, at)?),
+            RESOURCE_LINEAR => ObjectMemory::Linear {
+                at,
+                texel,
+                bytes: width,
+            },
+            RESOURCE_ROWS => ObjectMemory::Rows {
+                at,
+                texel,
+                width,
+                height,
+                pitch,
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(Self {
+            memory,
+            flags: description.flags,
+        }))
+    }
+
+    /// Returns the driver's description. `array` returns the handle of an array from its number.
+    ///
+    /// # Errors
+    /// The error of `array`.
+    pub fn to_description<E>(
+        &self,
+        array: impl FnOnce(HandleKind, HandleNumber) -> Result<u64, E>,
+    ) -> Result<ResourceDescription, E> {
+        let base = ResourceDescription {
+            flags: self.flags,
+            ..ResourceDescription::default()
+        };
+        Ok(match self.memory {
+            ObjectMemory::Array(number) => ResourceDescription {
+                kind: RESOURCE_ARRAY,
+                memory: array(HandleKind::Array, number)?,
+                ..base
+            },
+            ObjectMemory::MipmappedArray(number) => ResourceDescription {
+                kind: RESOURCE_MIPMAPPED_ARRAY,
+                memory: array(HandleKind::MipmappedArray, number)?,
+                ..base
+            },
+            ObjectMemory::Linear {
+                at,
+                texel: [format, channels],
+                bytes,
+            } => ResourceDescription {
+                kind: RESOURCE_LINEAR,
+                memory: at,
+                format,
+                channels,
+                sizes: [bytes, 0, 0],
+                ..base
+            },
+            ObjectMemory::Rows {
+                at,
+                texel: [format, channels],
+                width,
+                height,
+                pitch,
+            } => ResourceDescription {
+                kind: RESOURCE_ROWS,
+                memory: at,
+                format,
+                channels,
+                sizes: [width, height, pitch],
+                ..base
+            },
+        })
+    }
+
     /// Appends the resource to a message.
     pub fn write(&self, encoder: &mut Encoder) {
         match self.memory {
