@@ -8,7 +8,7 @@ pub use crate::wire::live_message::{
     LiveGrant, LiveLimits, LiveRecording, LiveRequest, LocalWorker, MAX_DEVICES, MAX_PREFACE_BYTES, MAX_PROGRAM_BYTES,
 };
 
-use crate::wire::{FrameError, MAX_CALLS_BYTES, PublicKey, Sender, Topic, WireError};
+use crate::wire::{FrameError, MARGIN, MAX_CALLS_BYTES, PublicKey, Sender, Topic, WireError};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,14 +213,25 @@ impl LiveSender {
     /// Same as [`LiveSender::send`].
     pub fn send_parts(&self, parts: &[&[u8]]) -> Result<(), WireError> {
         let bytes = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
-        if bytes > MAX_CALLS_BYTES {
-            let (bytes, limit) = (bytes as u64, MAX_CALLS_BYTES);
-            return Err(FrameError::TooLong { bytes, limit }.into());
-        }
+        check_size(bytes)?;
         if self.early.keep(parts) {
             return Ok(());
         }
         self.sender.send_parts(Topic::Calls, parts)
+    }
+
+    /// Sends a frame from memory that holds [`MARGIN`] bytes for the connection and then the frame. No byte is copied, and
+    /// the memory has no meaning afterwards.
+    ///
+    /// # Errors
+    /// Same as [`LiveSender::send`].
+    pub fn send_in_place(&self, buffer: &mut [u8]) -> Result<(), WireError> {
+        let frame = buffer.get(MARGIN..).unwrap_or_default();
+        check_size(frame.len())?;
+        if self.early.keep(&[frame]) {
+            return Ok(());
+        }
+        self.sender.send_in_place(Topic::Calls, buffer)
     }
 
     /// Reports that the worker has died. The client gets the error, and the program ends. Only the first report counts.
@@ -235,6 +246,15 @@ impl LiveSender {
     pub fn close(&self) {
         self.sender.close();
     }
+}
+
+/// Checks the size of a frame of calls.
+fn check_size(bytes: usize) -> Result<(), FrameError> {
+    if bytes > MAX_CALLS_BYTES {
+        let (bytes, limit) = (bytes as u64, MAX_CALLS_BYTES);
+        return Err(FrameError::TooLong { bytes, limit });
+    }
+    Ok(())
 }
 
 /// Frames that a runner sends before the other end knows of the program.

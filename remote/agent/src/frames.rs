@@ -1,7 +1,8 @@
 //! Frames of a relay on a connection of the engine.
 
-use remote_relay::{FrameSender, RelayError};
+use remote_relay::{FrameSender, MARGIN_BYTES, RelayError};
 use replay_engine::live::LiveSender;
+use replay_engine::wire::MARGIN;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::container::TransferBytes;
@@ -30,6 +31,8 @@ impl FrameBytes {
     }
 }
 
+const _: () = assert!(MARGIN <= MARGIN_BYTES);
+
 /// Sends the frames of a relay.
 pub struct LiveFrames {
     sender: LiveSender,
@@ -44,15 +47,25 @@ impl LiveFrames {
             bytes: Arc::clone(bytes),
         })
     }
+
+    fn count(&self, bytes: usize) {
+        self.bytes.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 impl FrameSender for LiveFrames {
     fn send_parts(&self, parts: &[&[u8]]) -> Result<(), RelayError> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        self.bytes.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.count(parts.iter().map(|part| part.len()).sum());
         self.sender
             .send_parts(parts)
             .map_err(|e| RelayError::Connection(e.to_string()))
+    }
+
+    fn send_in_place(&self, buffer: &mut [u8]) -> Result<(), RelayError> {
+        let own = buffer.get_mut(MARGIN_BYTES - MARGIN..).unwrap_or_default();
+        self.count(own.len().saturating_sub(MARGIN));
+        let sent = self.sender.send_in_place(own);
+        sent.map_err(|e| RelayError::Connection(e.to_string()))
     }
 
     fn close(&self) {

@@ -1,7 +1,7 @@
 //! Lanes: connections beside the main one, each with a thread that reads bytes of shared memory and sends them.
 
 use crate::error::RelayError;
-use crate::frame_sender::FrameSender;
+use crate::frame_sender::{FrameSender, MARGIN_BYTES};
 use crate::known_contents::KnownContents;
 use crate::lock;
 use crate::record::{MAX_LANES, Record};
@@ -17,6 +17,9 @@ pub const PART_BYTES: u64 = 512 << 10;
 const MIN_PART_BYTES: u64 = 64 << 10;
 /// Alignment of the sizes of parts, bytes.
 const PART_ALIGNMENT: u64 = 4096;
+
+/// Maximum size of what comes before the bytes of a record, with the margin of the connection.
+const MAX_START_BYTES: usize = 128;
 
 /// A lane, as the thread sees it that distributes work.
 #[derive(Debug)]
@@ -41,29 +44,6 @@ pub struct LaneSource {
 }
 
 impl LaneSource {
-    /// Reads a range into a buffer, and appends the start of its record to a frame. Returns the end of the record, in the
-    /// buffer.
-    ///
-    /// # Errors
-    /// If the range cannot be read.
-    pub fn write_start<'b>(
-        &self,
-        range: SharedRange,
-        buffer: &'b mut Vec<u8>,
-        frame: &mut Encoder,
-    ) -> Result<&'b [u8], RelayError> {
-        let SharedRange { area, offset, bytes } = range;
-        let size = usize::try_from(bytes).map_err(|_| RelayError::Unexpected("a range of this size"))?;
-        buffer.resize(size, 0);
-        self.memory.read(area, offset, buffer)?;
-        Ok(Record::write_data_start(
-            area,
-            offset,
-            self.contents.content(buffer),
-            frame,
-        ))
-    }
-
     /// Reads a range and appends its record to a frame.
     ///
     /// # Errors
@@ -74,10 +54,42 @@ impl LaneSource {
         buffer: &mut Vec<u8>,
         frame: &mut Encoder,
     ) -> Result<(), RelayError> {
-        let end = self.write_start(range, buffer, frame)?;
+        let SharedRange { area, offset, bytes } = range;
+        buffer.resize(size_of(bytes)?, 0);
+        self.memory.read(area, offset, buffer)?;
+        let end = Record::write_data_start(area, offset, self.contents.content(buffer), frame);
         frame.write_raw(end);
         Ok(())
     }
+
+    /// Writes a frame with the record of a range into a buffer, for [`FrameSender::send_in_place`]. `start` is memory for
+    /// the start of the record.
+    fn write_frame<'b>(
+        &self,
+        range: SharedRange,
+        buffer: &'b mut Vec<u8>,
+        start: &mut Encoder,
+    ) -> Result<&'b mut [u8], RelayError> {
+        let SharedRange { area, offset, bytes } = range;
+        buffer.resize(MAX_START_BYTES + size_of(bytes)?, 0);
+        let content = buffer.get_mut(MAX_START_BYTES..).unwrap_or_default();
+        self.memory.read(area, offset, content)?;
+        let end = Record::write_data_start(area, offset, self.contents.content(content), start).len();
+        let start = start.as_bytes();
+        let too_long = RelayError::Unexpected("a start of a record of this size");
+        let Some(at) = (MAX_START_BYTES - MARGIN_BYTES).checked_sub(start.len()) else {
+            return Err(too_long);
+        };
+        let frame = buffer.get_mut(at..MAX_START_BYTES + end).ok_or(too_long)?;
+        if let Some(to) = frame.get_mut(MARGIN_BYTES..MARGIN_BYTES + start.len()) {
+            to.copy_from_slice(start);
+        }
+        Ok(frame)
+    }
+}
+
+fn size_of(bytes: u64) -> Result<usize, RelayError> {
+    usize::try_from(bytes).map_err(|_| RelayError::Unexpected("a range of this size"))
 }
 
 impl Lanes {
@@ -148,11 +160,10 @@ impl Lanes {
 
 fn send_all(source: &LaneSource, sender: &dyn FrameSender, work: &Receiver<SharedRange>) -> Result<(), RelayError> {
     let mut buffer = Vec::new();
-    let mut frame = Encoder::default();
+    let mut start = Encoder::default();
     for range in work {
-        frame = Encoder::with_buffer(frame.into_buffer());
-        let end = source.write_start(range, &mut buffer, &mut frame)?;
-        sender.send_parts(&[frame.as_bytes(), end])?;
+        start = Encoder::with_buffer(start.into_buffer());
+        sender.send_in_place(source.write_frame(range, &mut buffer, &mut start)?)?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ mod worker_end;
 
 pub use content_store::{ClientContents, ContentStore};
 pub use error::RelayError;
-pub use frame_sender::{FrameSender, MAX_FRAME_BYTES};
+pub use frame_sender::{FrameSender, MARGIN_BYTES, MAX_FRAME_BYTES};
 pub use host_memory::HostMemory;
 pub use program_end::ProgramEnd;
 pub use request_ranges::{RequestRanges, SharedRange};

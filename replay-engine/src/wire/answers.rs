@@ -1,8 +1,10 @@
 //! Answers to heartbeats from a thread of their own: the reading thread may have to wait for whoever takes its frames,
 //! and a long write may keep the connection busy.
 
-use super::channel::{HEARTBEAT, Sender, WireError};
+use super::error::WireError;
 use super::frame::Topic;
+use super::sender::Sender;
+use super::times::HEARTBEAT;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;

@@ -137,29 +137,99 @@ pub fn first_piece(concern: Topic, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), F
     Ok(([&head, now].concat(), rest))
 }
 
+/// How much of a frame has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameProgress {
+    concern: Topic,
+    /// Size of the payload, bytes.
+    bytes: usize,
+    /// Bytes of it that have arrived.
+    arrived: usize,
+}
+
+impl FrameProgress {
+    /// Reads the start of a frame from its first piece.
+    ///
+    /// # Errors
+    /// If the piece breaks a rule.
+    pub(super) fn begin(piece: &[u8], limits: Limits) -> Result<Self, FrameError> {
+        let Some(&[raw, l0, l1, l2, l3]) = piece.first_chunk() else {
+            return Err(FrameError::ShortHead);
+        };
+        let concern = Topic::try_from(raw).map_err(|_| FrameError::Concern(raw))?;
+        let bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let limit = limits.max_bytes(concern);
+        if bytes > limit {
+            let bytes = bytes as u64;
+            return Err(FrameError::TooLong { bytes, limit });
+        }
+        let mut progress = Self {
+            concern,
+            bytes,
+            arrived: 0,
+        };
+        progress.add(piece.len() - HEAD, piece.len() == PIECE)?;
+        Ok(progress)
+    }
+
+    /// Counts a later piece of `bytes` bytes.
+    ///
+    /// # Errors
+    /// If it is longer than the rest of the frame, or neither full nor the last one.
+    pub(super) fn advance(&mut self, bytes: usize) -> Result<(), FrameError> {
+        self.add(bytes, bytes == PIECE)
+    }
+
+    fn add(&mut self, bytes: usize, is_full: bool) -> Result<(), FrameError> {
+        self.arrived += bytes;
+        match self.arrived.cmp(&self.bytes) {
+            std::cmp::Ordering::Equal => Ok(()),
+            std::cmp::Ordering::Less if is_full => Ok(()),
+            _ => Err(FrameError::Cut),
+        }
+    }
+
+    /// Returns the topic.
+    pub(super) const fn concern(self) -> Topic {
+        self.concern
+    }
+
+    /// Returns whether all of the frame has arrived.
+    pub(super) const fn is_complete(self) -> bool {
+        self.arrived == self.bytes
+    }
+
+    /// Returns the number of bytes that have not arrived.
+    pub(super) const fn rest_bytes(self) -> usize {
+        self.bytes - self.arrived
+    }
+
+    /// Returns the payload of a complete frame.
+    ///
+    /// # Errors
+    /// If the frame has another size.
+    pub(super) fn payload_of(self, frame: &[u8]) -> Result<&[u8], FrameError> {
+        let payload = frame.get(HEAD..).filter(|payload| payload.len() == self.bytes);
+        payload.ok_or(FrameError::Cut)
+    }
+}
+
 /// Assembles a frame from its pieces.
 #[derive(Debug)]
 pub struct Pieces {
     limits: Limits,
-    head: Option<(Topic, usize)>,
+    progress: Option<FrameProgress>,
     payload: Vec<u8>,
 }
 
 impl Pieces {
     /// Creates an assembler without any pieces.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        Self::with_buffer(limits, Vec::new())
-    }
-
-    /// Creates an assembler that uses the memory of an earlier payload.
-    #[must_use]
-    pub fn with_buffer(limits: Limits, mut payload: Vec<u8>) -> Self {
-        payload.clear();
+    pub const fn new(limits: Limits) -> Self {
         Self {
             limits,
-            head: None,
-            payload,
+            progress: None,
+            payload: Vec::new(),
         }
     }
 
@@ -168,38 +238,26 @@ impl Pieces {
     /// # Errors
     /// If the frame breaks a rule. Nothing is allocated for an announced length.
     pub fn push(&mut self, piece: &[u8]) -> Result<Option<Frame>, FrameError> {
-        let (concern, length, body) = match self.head {
-            Some((concern, length)) => (concern, length, piece),
+        let (progress, body) = match &mut self.progress {
+            Some(progress) => {
+                progress.advance(piece.len())?;
+                (*progress, piece)
+            }
             None => {
-                let (head, body) = piece.split_at_checked(HEAD).ok_or(FrameError::ShortHead)?;
-                let [raw, l0, l1, l2, l3] = *head else {
-                    return Err(FrameError::ShortHead);
-                };
-                let concern = Topic::try_from(raw).map_err(|_| FrameError::Concern(raw))?;
-                let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-                let limit = self.limits.max_bytes(concern);
-                if length > limit {
-                    return Err(FrameError::TooLong {
-                        bytes: length as u64,
-                        limit,
-                    });
-                }
-                self.head = Some((concern, length));
-                (concern, length, body)
+                let progress = FrameProgress::begin(piece, self.limits)?;
+                self.progress = Some(progress);
+                (progress, piece.get(HEAD..).unwrap_or_default())
             }
         };
         self.payload.extend_from_slice(body);
-        match self.payload.len().cmp(&length) {
-            std::cmp::Ordering::Equal => {
-                self.head = None;
-                Ok(Some(Frame {
-                    concern,
-                    payload: std::mem::take(&mut self.payload),
-                }))
-            }
-            std::cmp::Ordering::Less if piece.len() == PIECE => Ok(None),
-            _ => Err(FrameError::Cut),
+        if !progress.is_complete() {
+            return Ok(None);
         }
+        self.progress = None;
+        Ok(Some(Frame {
+            concern: progress.concern,
+            payload: std::mem::take(&mut self.payload),
+        }))
     }
 }
 

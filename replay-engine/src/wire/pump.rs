@@ -1,9 +1,12 @@
 //! The threads of a connection: one reads frames and answers heartbeats, one (on the agent) sends heartbeats.
 
 use super::answers::HeartbeatAnswers;
-use super::channel::{HEARTBEAT, Receiver, Sender, WireError};
+use super::error::WireError;
 use super::frame::{Frame, Topic};
+use super::receiver::{ReceivedFrame, Receiver};
+use super::sender::Sender;
 use super::stream::{LIVE_WRITE_LIMIT, Stream};
+use super::times::HEARTBEAT;
 use std::fmt;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -149,11 +152,11 @@ pub fn start_reader<T: Send + 'static>(
         // The receiver of this message may be gone, so the message can be lost.
         let end = |e| drop(to.send(wrap(ReaderMessage::Ended(e))));
         loop {
-            match receiver.receive() {
-                Ok(Frame {
+            match receiver.receive_in_place() {
+                Ok(ReceivedFrame::Other(Frame {
                     concern: Topic::Heartbeat,
                     payload,
-                }) => {
+                })) => {
                     if payload == [ASK] {
                         match answers_of(&mut answers, &sender) {
                             Some(answers) => answers.answer(),
@@ -162,13 +165,10 @@ pub fn start_reader<T: Send + 'static>(
                         }
                     }
                 }
-                Ok(Frame {
-                    concern: Topic::Calls,
-                    payload,
-                }) => {
-                    if handler.is_none() {
+                Ok(ReceivedFrame::Calls(payload)) => {
+                    let is_first = handler.is_none();
+                    if is_first {
                         handler = calls.take_handler();
-                        receiver.expect_calls();
                     }
                     let Some(handler) = &mut handler else {
                         sender.close();
@@ -176,16 +176,18 @@ pub fn start_reader<T: Send + 'static>(
                         break;
                     };
                     let passed = match answers_of(&mut answers, &sender) {
-                        Some(answers) => answers.while_passing(|| handler(&payload)),
-                        None => handler(&payload),
+                        Some(answers) => answers.while_passing(|| handler(payload)),
+                        None => handler(payload),
                     };
                     if let Err(why) = passed {
                         end(WireError::CallsRejected(why));
                         break;
                     }
-                    receiver.recycle(payload);
+                    if is_first {
+                        receiver.expect_calls();
+                    }
                 }
-                Ok(frame) => {
+                Ok(ReceivedFrame::Other(frame)) => {
                     if to.send(wrap(ReaderMessage::Frame(frame))).is_err() {
                         break;
                     }

@@ -1,7 +1,7 @@
 //! A byte stream to the other end: TCP or a Unix socket, with deadlines.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -120,6 +120,24 @@ impl Stream {
         let _ = ready.and_then(|()| self.write_all(bytes));
     }
 
+    /// Writes all of `slices`, one after the other.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WriteZero`] if the socket takes nothing, or the error of the operating system.
+    pub fn write_all_vectored(&mut self, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let mut rest = slices;
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.write_vectored(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut rest, n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the address of the other end, for the user.
     #[must_use]
     pub fn peer(&self) -> String {
@@ -166,6 +184,10 @@ impl Read for Stream {
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         either!(self, s => s.write(bytes))
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, s => s.write_vectored(slices))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -12,8 +12,8 @@ use replay_engine::serve::{Options, Server};
 use replay_engine::wire::live_message::{LiveCommand, LiveReply};
 use replay_engine::wire::message::{LeaseRequest, SessionReply};
 use replay_engine::wire::{
-    BULK, Channel, FrameError, KeyStore, Limits, MAX_CALLS_BYTES, Preamble, PreambleWord, SILENCE, Stream, Topic,
-    WRITE_LIMIT, WireError,
+    BULK, Channel, FrameError, KeyStore, Limits, MARGIN, MAX_CALLS_BYTES, Preamble, PreambleWord, SILENCE, Stream,
+    Topic, WRITE_LIMIT, WireError,
 };
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -364,8 +364,22 @@ fn live_frames_go_both_ways() {
         let frame: Vec<u8> = (0..bytes).map(|i| (i % 253) as u8).collect();
         let (first, second) = frame.split_at(bytes / 3);
         sender.send_parts(&[first, &[], second]).unwrap();
+        let mut memory = [vec![0; MARGIN], frame.clone()].concat();
+        sender.send_in_place(&mut memory).unwrap();
+        for _ in 0..2 {
+            let answer = program.frame();
+            assert!(answer[0] == 0 && answer[1..] == frame, "{bytes} bytes");
+        }
+    }
+    // Frames of many sizes behind one another: what is read ahead of a frame ends anywhere in it.
+    let sizes = || (0..400usize).map(|n| n * n * 7919 % 200_000);
+    for (n, bytes) in sizes().enumerate() {
+        sender.send(&vec![n as u8; bytes]).unwrap();
+    }
+    for (n, bytes) in sizes().enumerate() {
         let answer = program.frame();
-        assert!(answer[0] == 0 && answer[1..] == frame, "{bytes} bytes");
+        assert!(answer.len() == 1 + bytes, "frame {n}: {} bytes", answer.len());
+        assert!(answer[1..].iter().all(|byte| *byte == n as u8), "frame {n}");
     }
     let largest = vec![5; MAX_CALLS_BYTES];
     sender.send(&largest).unwrap();
