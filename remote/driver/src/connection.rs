@@ -6,7 +6,6 @@
 use crate::answer::Answer;
 use crate::errors::{DEVICE_UNAVAILABLE, NO_DEVICE, NOT_PERMITTED};
 use crate::message::say;
-use crate::pointers::result_bytes;
 use crate::staging::{StagingAreas, StagingUse};
 use crate::{CallResult, lock, thread_state};
 use cuda_driver::{CuResult, INVALID_VALUE, NOT_INITIALIZED};
@@ -17,7 +16,6 @@ use remote_ring::{
     StagingRange, Wait, has_spare_processors, pass_region,
 };
 use std::collections::HashMap;
-use std::ffi::c_void;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -384,21 +382,6 @@ impl Connection {
         encoder.write(range.ticket);
         // Without a worker, nothing uses the area any more.
         let _ = self.send(CallId::release_staging, RequestFlags::default(), encoder.as_bytes());
-    }
-
-    /// Copies a range to the host to the program's memory: past the caches if it is a part of a copy that they do not
-    /// hold.
-    ///
-    /// # Errors
-    /// If the range is not in the staging area.
-    pub fn read_staging(&self, range: StagingRange, to: *mut c_void, is_large: bool) -> CallResult {
-        let bytes = usize::try_from(range.bytes).map_err(|_| INVALID_VALUE)?;
-        let to = result_bytes(to, bytes)?;
-        let copied = match is_large {
-            true => self.region.copy_from_staging_uncached(range.offset, to),
-            false => self.region.copy_from_staging(range.offset, to),
-        };
-        copied.map_err(|_| DEVICE_UNAVAILABLE)
     }
 
     /// Frees a range to the host.

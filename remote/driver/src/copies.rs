@@ -2,10 +2,11 @@
 //! processes map.
 
 use crate::connection::{self, Connection};
+use crate::copier::{Copier, with_copier};
 use crate::errors::DEVICE_UNAVAILABLE;
 use crate::forms::stream_number;
 use crate::forwarded;
-use crate::pointers::{bytes, get_at, put_bytes, put_if_wanted};
+use crate::pointers::{bytes, get_at, put_bytes, put_if_wanted, result_bytes};
 use crate::request::{CallMode, PendingAnswer, Request};
 use crate::staging::StagingUse;
 use crate::{CallResult, host_memory, memory, stream_state, thread_state};
@@ -22,9 +23,6 @@ const MAX_INLINE_BYTES: usize = 16 << 10;
 const WINDOW_PART_BYTES: usize = 8 << 20;
 /// Maximum size of a part of a copy to the host, bytes.
 const MAX_PART_BYTES: usize = 1 << 20;
-/// Minimum size of a copy to the host that is written past the caches, bytes: they do not hold it, so that it would push
-/// out what they do.
-const MIN_UNCACHED_BYTES: usize = 8 << 20;
 /// Maximum number of parts of a copy to the host on their way at once: the device writes one, the connection carries
 /// another, and the program reads a third.
 const MAX_PARTS_IN_FLIGHT: usize = 24;
@@ -108,24 +106,36 @@ pub fn to_device(to: CuDevicePtr, from: *const c_void, count: usize, stream: Cop
         let source_part = HostPart::Inline(source);
         return finish_part(request, to, source.len(), number, source_part, is_finished_there);
     }
+    let connection = connection::current()?;
+    with_copier(connection.region(), source.len(), |copier| {
+        parts_to_device(connection, copier, to, source, number, call, is_finished_there)
+    })
+}
+
+/// Copies through the staging area. `last_call` is the call of the last part.
+fn parts_to_device<'s>(
+    connection: &Connection,
+    mut copier: Copier<'s>,
+    to: CuDevicePtr,
+    source: &'s [u8],
+    stream: HandleNumber,
+    last_call: CallId,
+    is_finished_there: bool,
+) -> CallResult {
     let mut done = 0;
     while let Some(rest) = source.get(done..).filter(|rest| !rest.is_empty()) {
-        let connection = connection::current()?;
         let range = connection.allocate_staging(StagingUse::ToDevice, rest.len() as u64)?;
         let part = rest.get(..range.bytes as usize).unwrap_or(rest);
         // Parts of one stream run in order: the wait for the last one is a wait for all.
         let is_last = done + part.len() == source.len();
-        let request = Request::new(if is_last { call } else { CallId::copy_to_device }, false)?;
-        connection
-            .region()
-            .copy_to_staging(range.offset, part)
-            .map_err(|_| DEVICE_UNAVAILABLE)?;
+        let request = Request::new(if is_last { last_call } else { CallId::copy_to_device }, false)?;
+        copier.copy_to_staging(range.offset, part)?;
         let at = to.checked_add(done as u64).ok_or(INVALID_VALUE)?;
         let place = HostPart::Staging {
             ticket: range.ticket,
             offset: range.offset,
         };
-        let sent = finish_part(request, at, part.len(), number, place, is_last && is_finished_there);
+        let sent = finish_part(request, at, part.len(), stream, place, is_last && is_finished_there);
         if let Err(result) = sent {
             // The worker may know the range, and frees it once.
             connection.skip_staging(range);
@@ -222,7 +232,10 @@ pub fn to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: CopyStr
     if count <= MAX_INLINE_BYTES {
         return bytes_to_host(to, from, count, number);
     }
-    parts_to_host(to, from, count, number)
+    let connection = connection::current()?;
+    with_copier(connection.region(), count, |copier| {
+        parts_to_host(connection, copier, to, from, count, number)
+    })
 }
 
 /// Copies a few bytes, which come in the answer.
@@ -252,21 +265,27 @@ struct PartInFlight {
 }
 
 impl PartInFlight {
-    /// Waits for the part and copies it to the program's memory, unless `is_wanted` is `false`.
-    fn finish(self, connection: &Connection, is_wanted: bool, is_large: bool) -> CallResult {
-        let copied = match self.answer.wait() {
-            Ok(_) if is_wanted => connection.read_staging(self.range, self.to, is_large),
-            answer => answer.map(drop),
-        };
+    /// Waits for the part and copies it to the program's memory.
+    fn finish(self, connection: &Connection, copier: &mut Copier<'_>) -> CallResult {
+        let answer = self.answer.wait().map(drop);
+        let copied = answer.and_then(|()| {
+            let bytes = usize::try_from(self.range.bytes).map_err(|_| INVALID_VALUE)?;
+            copier.copy_from_staging(self.range.offset, result_bytes(self.to, bytes)?)
+        });
         connection.release_staging(self.range);
         copied
     }
 }
 
 /// Copies through the staging area. Several parts are on their way at once.
-fn parts_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: HandleNumber) -> CallResult {
-    let connection = connection::current()?;
-    let is_large = count >= MIN_UNCACHED_BYTES;
+fn parts_to_host(
+    connection: &Connection,
+    mut copier: Copier<'_>,
+    to: *mut c_void,
+    from: CuDevicePtr,
+    count: usize,
+    stream: HandleNumber,
+) -> CallResult {
     let mut parts = VecDeque::new();
     let mut result = Ok(());
     let mut begun = 0;
@@ -282,13 +301,14 @@ fn parts_to_host(to: *mut c_void, from: CuDevicePtr, count: usize, stream: Handl
                 begun = begun.saturating_add(range.bytes as usize);
                 Ok(())
             }
-            (None, Some(part)) => part.finish(connection, true, is_large),
+            (None, Some(part)) => part.finish(connection, &mut copier),
             (None, None) => Ok(()),
         });
     }
     // After an error, the ranges are free when their parts have ended.
     for part in parts {
-        let _ = part.finish(connection, false, is_large);
+        let _ = part.answer.wait();
+        connection.release_staging(part.range);
     }
     result
 }

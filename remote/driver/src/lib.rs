@@ -18,6 +18,7 @@ mod calls;
 mod code;
 mod connection;
 mod contexts;
+mod copier;
 mod copies;
 mod devices;
 mod errors;
