@@ -1,8 +1,8 @@
 //! Programs that verbs start: their libraries and environment, their signals and their exit codes.
 
 use crate::cli::{Failure, signals};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use remote_worker::wait_for_process_end;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -11,7 +11,7 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 use trace_core::progress::Progress;
 
-/// Interval between two checks whether the program is still running.
+/// Interval between two checks whether the user interrupts the program.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Waits for the program. Forwards termination signals to it; it then writes what it has.
@@ -35,22 +35,7 @@ pub fn wait_for_program(child: &mut Child) -> std::io::Result<ExitStatus> {
                 let _ = kill_process(pid, signal);
             }
         }
-        wait_for_end(child.id());
-    }
-}
-
-/// Waits until a process has ended, at most for [`TICK`].
-fn wait_for_end(process: u32) {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let descriptor = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
-    let limit = Timespec {
-        tv_sec: 0,
-        tv_nsec: TICK.subsec_nanos().into(),
-    };
-    let waited = descriptor.map(|descriptor| poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&limit)));
-    // A kernel before 5.3 has no such descriptors.
-    if !matches!(waited, Some(Ok(_))) {
-        std::thread::sleep(TICK);
+        wait_for_process_end(child.id(), TICK);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::lock;
 use crate::relayed_worker::END_LIMIT;
 use crate::worker_start::{WorkerProgram, WorkerStart};
 use remote_ring::{RingError, receive_region};
-use remote_worker::{ProgramResult, WorkerProcess};
+use remote_worker::{ProgramResult, WorkerProcess, wait_for_process_end};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker};
 use replay_engine::wire::pairing_code::nonce;
 use std::io;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Time in which a connection to the socket passes its file.
 const PASS_LIMIT: Duration = Duration::from_secs(5);
-/// Interval at which a worker is looked at.
-const TICK: Duration = Duration::from_millis(20);
+/// Interval at which a worker's session is looked at, besides the end of the worker.
+const TICK: Duration = Duration::from_secs(1);
 
 /// The worker, once the client has passed the program's socket.
 enum Worker {
@@ -79,6 +79,7 @@ impl LocalWorkerSession {
         let _ = std::fs::remove_file(&self.path);
         let worker = WorkerProcess::start(command, program, report)
             .map_err(|e| format!("the worker process cannot be started: {e}"))?;
+        let process = worker.id();
         {
             let mut state = lock(&self.worker);
             // The session may have ended meanwhile. Then the drop of the process kills it.
@@ -89,7 +90,7 @@ impl LocalWorkerSession {
         }
         self.change.notify_all();
         loop {
-            std::thread::sleep(TICK);
+            wait_for_process_end(process, TICK);
             let mut state = lock(&self.worker);
             let Worker::Running(worker) = &mut *state else {
                 return Ok(());

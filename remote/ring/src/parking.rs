@@ -13,6 +13,7 @@ use crate::ring_name::RingName;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::hint::spin_loop;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -131,15 +132,21 @@ fn wake(parked: &AtomicU32) {
     let _ = futex::wake(parked, futex::Flags::empty(), 1);
 }
 
+/// Returns the number of processors that this process can use. The system is asked once: that takes longer than a message.
+fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get))
+}
+
 /// Returns whether threads that wait can spin for long without taking processors from others.
 #[must_use]
 pub fn has_spare_processors() -> bool {
-    std::thread::available_parallelism().is_ok_and(|n| n.get() >= MIN_LONG_SPIN_PROCESSORS)
+    processors() >= MIN_LONG_SPIN_PROCESSORS
 }
 
 /// Returns the default duration of spinning, by the number of processors that this process can use: 0 for one.
 pub(crate) fn default_spin() -> Duration {
-    match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
+    match processors() {
         1 => Duration::ZERO,
         MIN_LONG_SPIN_PROCESSORS.. => LONG_SPIN,
         _ => SHORT_SPIN,

@@ -10,9 +10,13 @@ use cuda_driver::{
 };
 use remote_calls::message::{CopyToDevice, CopyToHost, HostPart};
 use remote_calls::{Decoder, Encoder, HandleKind, HandleNumber};
-use std::time::Duration;
+use remote_ring::has_spare_processors;
+use std::time::{Duration, Instant};
 
-/// Interval at which a full staging area is looked at.
+/// How long a full staging area is looked at without a sleep, on a machine with processors to spare: what the device takes
+/// for the oldest part of a copy, and less than a sleep and its wake-up.
+const DRAIN_SPIN: Duration = Duration::from_micros(200);
+/// Interval at which a full staging area is looked at afterwards.
 const DRAIN_INTERVAL: Duration = Duration::from_micros(20);
 /// Maximum size of a copy whose bytes travel in the message, bytes.
 const MAX_INLINE_BYTES: u64 = 64 << 10;
@@ -30,8 +34,13 @@ pub fn drain(scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> CallResult {
     }
     contexts::enter(scope)?;
     // Another thread may end a copy's event meanwhile, so that the event is not waited for.
+    let begun = Instant::now();
+    let can_spin = has_spare_processors();
     while !scope.session.copies.is_free(&scope.session.driver, ticket) {
-        std::thread::sleep(DRAIN_INTERVAL);
+        match can_spin && begun.elapsed() < DRAIN_SPIN {
+            true => std::hint::spin_loop(),
+            false => std::thread::sleep(DRAIN_INTERVAL),
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Worker processes of this machine, one for each program.
 
 use crate::SERVE_PROGRAM;
+use crate::process_end::wait_for_process_end;
 use crate::report::{REPORT_VARIABLE, WorkerReport};
 use crate::served_program::{ProgramResult, ProgramServer, ServedProgram};
 use rustix::fs::OFlags;
@@ -10,10 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-/// Interval between two checks whether a worker has ended.
-const TICK: Duration = Duration::from_millis(2);
+use std::time::Instant;
 
 /// Returns the environment of a worker that sees only these devices of this machine, in this order: names and values.
 #[must_use]
@@ -97,7 +95,9 @@ impl WorkerProcess {
         let status = loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => break Some(status),
-                Ok(None) if Instant::now() < limit => std::thread::sleep(TICK),
+                Ok(None) if Instant::now() < limit => {
+                    wait_for_process_end(self.id(), limit.saturating_duration_since(Instant::now()));
+                }
                 _ => break None,
             }
         };
