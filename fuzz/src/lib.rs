@@ -72,6 +72,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("keys", files::keys),
     ("link", files::link),
     ("key_store", messages::key_store),
+    ("map_csbgen", maps::map_csbgen),
     ("map_genxml", maps::map_genxml),
     ("map_rnn", maps::map_rnn),
     ("map_svd", maps::map_svd),

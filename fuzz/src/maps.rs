@@ -3,14 +3,11 @@
 use register_maps::{Format, ImportError, NoSources, Options, import};
 
 fn read(bytes: &[u8], format: Format) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return false;
-    };
     let options = Options {
         format: Some(format),
         ..Options::default()
     };
-    match import("fuzz.xml", text, &options, &mut NoSources) {
+    match import("fuzz.xml", bytes, &options, &mut NoSources) {
         Ok(_) => true,
         Err(ImportError::Unreadable { reason, .. }) => panic!("an imported map does not read back: {reason}"),
         Err(_) => false,
@@ -30,4 +27,9 @@ pub fn map_rnn(bytes: &[u8]) -> bool {
 /// Fuzzes a file of Mesa's genxml.
 pub fn map_genxml(bytes: &[u8]) -> bool {
     read(bytes, Format::Genxml)
+}
+
+/// Fuzzes a file of Mesa's csbgen.
+pub fn map_csbgen(bytes: &[u8]) -> bool {
+    read(bytes, Format::Csbgen)
 }

@@ -100,7 +100,7 @@ fn check_allowed(ranges: &[Range<RegOffset>], map: &RegisterMap) -> Result<(), C
         if sum > max || ranges.len() as u64 > MAX_ALLOWED {
             return Err(CompileError::AllowedTooMuch { start, end });
         }
-        let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
+        let known = map.find_register(|k| r.contains(&k.offset) && !k.replay.write);
         if let Some(known) = known {
             return Err(CompileError::AllowedKnown {
                 start,

@@ -5,13 +5,17 @@
 
 mod access;
 mod accesses;
+mod array;
 mod bus;
 mod bus_parser;
 mod device;
 mod embedded;
+mod entry;
+mod field_parser;
 mod guess;
 pub mod history;
 mod layout;
+mod lookup;
 mod map;
 mod map_error;
 mod map_selection;
@@ -30,10 +34,13 @@ mod weight;
 pub use access::{CoveredRegisters, Part};
 pub(crate) use accesses::gallop;
 pub use accesses::{AccessList, Accesses, Cursor, RegisterAccess};
+pub use array::{
+    ArrayLevel, ArrayPart, ArrayShape, MAX_COMPARED, MAX_LEVEL_MEMBERS, MAX_LEVELS, count_marks, fix_numbers, skeleton,
+};
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
 pub use embedded::{device_name, gpu_name};
 pub use guess::{Follower, Guess, Hint, Poller, guess};
-pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
+pub use layout::{Decoded, Direction, Field, FieldKind, FieldValue, Layout, NamedValues, Unknown};
 pub use map::RegisterMap;
 pub use map_error::RegisterMapError;
 pub use map_selection::{MapScope, choose, recorded_name};

@@ -28,7 +28,7 @@ const OWN_NAMES: &str = "No embedded register map knows this device: registers h
 /// Message for a device without a register map.
 const NO_NAMES: &str = "This device has no register map: registers have no names, and polls, interrupts and jobs are \
                         not found. \"Name…\" in Register names one; `kinescope regmaps import` makes a map of an SVD, \
-                        rules-ng-ng or genxml file.";
+                        rules-ng-ng, genxml or csbgen file.";
 
 /// Message for command streams without a register map.
 const NO_STREAM_NAMES: &str = "This GPU has no register map: registers have no names. Findings shows the command that \

@@ -7,7 +7,7 @@ use kinescope_files::numbers::NumberFormat;
 use trace_core::diff::{CallDifference, ContentDiff};
 use trace_core::memory::element_text;
 use trace_core::recording::{Access, Recording};
-use trace_core::registers::Register;
+use trace_core::registers::{Direction, Register};
 
 /// The text of a field on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn list_field_pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Optio
     let whole = |r: &Register, a: &Access| a.offset == r.offset && a.width == r.width;
     let decoded = |r: Option<&'static Register>, a: Option<Access>| {
         let (r, a) = (r?, a?);
-        whole(r, &a).then(|| r.layout.decode(a.value))
+        whole(r, &a).then(|| r.layout.decode_in(a.value, Direction::new(a.write)))
     };
     let (dx, dy) = (decoded(rx, x), decoded(ry, y));
     let Some(lead) = dx.as_ref().or(dy.as_ref()) else {

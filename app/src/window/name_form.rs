@@ -115,7 +115,7 @@ impl FieldForm {
         };
         let kind = match self.kind {
             1 => FieldKind::Number,
-            2 => FieldKind::Enum(Arc::new(values(name, &self.more)?)),
+            2 => FieldKind::Enum(Arc::new(values(name, &self.more)?.into())),
             3 if lo == hi => FieldKind::Bool,
             3 => return Err(format!("{name}: a bool has one bit")),
             4 => FieldKind::Address { shift: number()? },
@@ -231,7 +231,7 @@ impl Form {
             let fields: Vec<FieldForm> = layout.fields.iter().map(FieldForm::from_field).collect();
             return Self {
                 name: layout.name.clone(),
-                doc: r.doc.clone(),
+                doc: r.doc.to_string(),
                 access: r.access,
                 width: r.width,
                 wide,
@@ -318,7 +318,7 @@ mod tests {
         for kind in [
             FieldKind::Hex,
             FieldKind::Number,
-            FieldKind::Enum(Arc::new(vec![(0, "off".into()), (5, "on".into())])),
+            FieldKind::Enum(Arc::new(vec![(0, "off".into()), (5, "on".into())].into())),
             FieldKind::Address { shift: 12 },
             FieldKind::NumberPlusOne,
             FieldKind::PowerOfTwo,
@@ -329,6 +329,7 @@ mod tests {
                 lo: 4,
                 hi: 9,
                 kind: kind.clone(),
+                written: None,
                 doc: "It.".into(),
                 say: "f {}".into(),
                 status: false,

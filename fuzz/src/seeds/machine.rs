@@ -121,6 +121,52 @@ role = "bus-address"
 doc = "Where it writes."
 "#;
 
+/// Arrays of arrays, levels that interleave, a pair in a repeating block, and values with descriptions.
+const ARRAYS: &str = r#"[map]
+name = "arrays"
+window = 0x10000
+doc = "Arrays."
+
+[block]
+name = "B"
+base = 0x100
+count = 4
+stride = 0x1000
+provenance = "Made up."
+access = "rw"
+replay = false
+reason = "Made up."
+
+[[register]]
+name = "G{n}_T{n}_R{n}"
+offset = 0
+count = [8, 3]
+stride = [0x80, 0x20]
+first = [0, 5]
+fields = [{ name = "mode", bits = "1:0", enum = "state", write-enum = "command" }]
+
+[[register]]
+name = "G{n}_W{n}"
+offset = 0x400
+wide = true
+count = 4
+stride = 8
+
+[[register]]
+name = "G{n}_X{n}_{n}"
+offset = 0x600
+width = 2
+count = [2, 3]
+stride = [6, 4]
+
+[enum.state]
+0 = { name = "idle", doc = "Nothing runs." }
+1 = "busy"
+
+[enum.command]
+1 = "start"
+"#;
+
 /// Names that a user gives to a register and to memory.
 const MEMORY: &str = r#"# Found out by hand.
 [map]
@@ -161,6 +207,7 @@ pub fn add(add: Add<'_>) {
     add("register_map", "small", MAP.into());
     add("register_map", "device", DEVICE.into());
     add("register_map", "memory", MEMORY.into());
+    add("register_map", "arrays", ARRAYS.into());
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/registers");
     for (name, file) in [
         ("job_slot.toml", "mali-jm/job_slot.toml"),

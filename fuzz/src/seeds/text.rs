@@ -124,13 +124,49 @@ const SVD: &str = "<device><name>D</name><peripherals><peripheral><name>P</name>
 <cluster><dim>2</dim><dimIncrement>16</dimIncrement><name>CH[%s]</name><addressOffset>0x10</addressOffset>\
 <register derivedFrom=\"CTRL\"><name>V</name><addressOffset>0</addressOffset></register></cluster></registers></peripheral></peripherals></device>";
 
-/// Adds the seeds of register maps: small register descriptions in the three formats.
+/// Arrays of arrays, a stripe, a list of offsets, an array that is placed at run time, and two mistakes.
+const RNN_ARRAYS: &str = "<database><domain name=\"D\"><!-- a --><array offset=\"0x100\" name=\"G\" stride=\"0x100\" length=\"4\"><array offset=\"0x40\" name=\"T\" stride=\"0x20\" length=\"2\">\
+<reg32 offset=\"0\" name=\"R\"/><reg32 offset=\"0\" name=\"S\" length=\"2\"/></array></array><stripe offset=\"0x800\" stride=\"8\" length=\"3\"><reg8 offset=\"1\" name=\"B\" length=\"2\"/></stripe>\
+<array offsets=\"0x900,0x940,0x980\" name=\"L\"><reg64 offset=\"0\" name=\"W\"/></array><array doffsets=\"a,b\" length=\"2\" name=\"P\"><reg32 offset=\"0\" name=\"R\"/></array>\
+<reg32 name=\"BAD\"/><reg32 offset=\"0x148\" name=\"X & Y\"/></domain></database>";
+
+/// Today's form of Intel, with an address that contains a smaller field.
+const GENXML_WORDS: &str = "<genxml name=\"T\" gen=\"21\"><import name=\"x.xml\"><exclude name=\"A\"/></import>\
+<struct name=\"S\" length=\"4\"><field name=\"Base\" dword=\"0\" bits=\"63:0\" type=\"address\"/><field name=\"On\" dword=\"0\" bits=\"0\" type=\"bool\"/>\
+<group count=\"2\" dword=\"2\" offset-bits=\"16\" size=\"32\"><field name=\"P\" dword=\"0\" bits=\"7:4\" type=\"uint\"/></group></struct></genxml>";
+
+const ASAHI: &str = "<genxml><enum name=\"Wrap\"><value name=\"Clamp\" value=\"0\"/></enum><struct name=\"Sampler\" size=\"8\">\
+<field name=\"Tag\" size=\"8\" start=\"0:0\" exact=\"0x1d\"/><field name=\"Wrap\" size=\"3\" start=\"29\" type=\"Wrap\"/><field name=\"A\" size=\"28\" start=\"1:4\" type=\"address\" modifier=\"shr(4)\"/></struct></genxml>";
+
+const CSBGEN: &str = "<csbgen name=\"ROGUE\" prefix=\"CR\"><define name=\"ROWS\" value=\"0x10\"/><enum name=\"WAY\"><value name=\"UP\" value=\"1\"/></enum>\
+<struct name=\"B\" length=\"2\"><field name=\"addr\" start=\"4\" end=\"39\" shift=\"4\" type=\"address\"/><condition type=\"if\" check=\"A &gt; 2 &amp;&amp; !B\"/>\
+<field name=\"w\" start=\"62\" end=\"62\" type=\"bool\"><define name=\"UNIT_SIZE\" value=\"4\"/></field><condition type=\"else\" check=\"A\"/><field name=\"v\" start=\"60\" end=\"62\" type=\"WAY\"/>\
+<condition type=\"endif\" check=\"A\"/></struct><stream name=\"C\" length=\"3\"><field name=\"a\" size=\"64\" type=\"uint\" feature=\"F\"/></stream></csbgen>";
+
+/// Members of arrays as bases, lists of values for reads and writes, an array of letters, and a mistake.
+const SVD_ARRAYS: &str = "<device><name>D</name><peripherals><peripheral><name>G%s</name><dim>2</dim><dimIncrement>0x400</dimIncrement><dimIndex>A,B</dimIndex><baseAddress>0</baseAddress><registers>\
+<cluster><name>C[%s]</name><dim>3</dim><dimIncrement>32</dimIncrement><dimIndex>1-3</dimIndex><addressOffset>0x40</addressOffset><register><name>R%s</name><dim>4</dim><dimIncrement>4</dimIncrement><addressOffset>0x<!-- x -->0</addressOffset>\
+<fields><field><name>M</name><lsb>0</lsb><msb>1</msb><enumeratedValues><usage>read</usage><enumeratedValue><name>busy</name><description>It runs.</description><value>1</value></enumeratedValue></enumeratedValues>\
+<enumeratedValues><usage>write</usage><enumeratedValue><name>go</name><value>1</value></enumeratedValue></enumeratedValues></field></fields></register></cluster>\
+<register derivedFrom=\"R2\"><name>S</name><addressOffset>0</addressOffset></register><register><name>T</name></register></registers></peripheral>\
+<peripheral derivedFrom=\"GB\"><name>X</name><baseAddress>0x1000</baseAddress></peripheral></peripherals></device>";
+
+/// Adds the seeds of register maps: small register descriptions in the four formats.
 pub fn add_maps(add: Add<'_>) {
     add("map_svd", "device", SVD.into());
     add("map_rnn", "database", RNN.into());
     add("map_genxml", "genxml", GENXML.into());
     add("map_genxml", "vcxml", VCXML.into());
     add("map_genxml", "panxml", PANXML.into());
+    add("map_genxml", "words", GENXML_WORDS.into());
+    add("map_genxml", "asahi", ASAHI.into());
+    add("map_csbgen", "csbgen", CSBGEN.into());
+    add("map_rnn", "arrays", RNN_ARRAYS.into());
+    add("map_svd", "arrays", SVD_ARRAYS.into());
+    let latin = "<?xml version='1.0' encoding='ISO-8859-1'?><device><name>\u{b5}</name><peripherals/></device>";
+    add("map_svd", "latin", latin.chars().map(|c| c as u8).collect());
+    let utf16 = SVD.encode_utf16().flat_map(u16::to_le_bytes);
+    add("map_svd", "utf16", utf16.collect());
 }
 
 const MMIOTRACE: &[u8] = b"VERSION 20070824

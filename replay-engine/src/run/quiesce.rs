@@ -36,9 +36,7 @@ pub(super) fn quiesce(
         BusEngine::Copy(c) => (c.command, c.start),
         BusEngine::Virtqueue(q) => (q.status, u64::MAX),
     };
-    let width = map
-        .and_then(|m| m.registers().find(|r| r.offset == offset))
-        .map_or(4, |r| r.width);
+    let width = map.and_then(|m| m.at(offset)).map_or(4, |r| r.width);
     let offset = u64::from(offset.get());
     let failed = |e: DeviceError| format!("the register at {offset:#x} cannot be reached: {e:?}");
     let first = device.read(space::REGISTERS, offset, width).map_err(failed)? & mask;

@@ -2,7 +2,7 @@
 //! repeated defaults.
 
 use super::draft::{Access, Draft, DraftRegister};
-use super::map_text::{AliasedRegister, fields_text, quoted};
+use super::map_text::{AliasedRegister, fields_text, levels_text, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -18,6 +18,39 @@ struct Entry<'a> {
     stride: u64,
 }
 
+/// Maximum number of members that are grouped anew. The arrays of larger maps are written as they are.
+const MAX_REGROUPED: u64 = 60_000;
+
+/// Returns the members of arrays as registers of their own, if they are few enough.
+fn one_by_one(registers: &[AliasedRegister]) -> Vec<AliasedRegister> {
+    let members = registers
+        .iter()
+        .map(|(r, _)| r.shape().members())
+        .fold(0, u64::saturating_add);
+    if members > MAX_REGROUPED {
+        return registers.to_vec();
+    }
+    let each = |(r, also): &AliasedRegister| {
+        let (r, also, shape) = (r.clone(), also.clone(), r.shape());
+        (0..shape.members()).map(move |m| {
+            let single = DraftRegister {
+                name: if r.levels.is_empty() {
+                    r.name.clone()
+                } else {
+                    shape.name_of(&r.name, m)
+                },
+                offset: r.offset.saturating_add(shape.offset_of(m)),
+                levels: Vec::new(),
+                ..r.clone()
+            };
+            (single, also.clone())
+        })
+    };
+    let mut all: Vec<AliasedRegister> = registers.iter().flat_map(each).collect();
+    all.sort_by_key(|(r, _)| r.offset);
+    all
+}
+
 /// Writes the registers. Returns the number of registers and fields, array members counted.
 pub(crate) fn write(
     out: &mut String,
@@ -25,12 +58,17 @@ pub(crate) fn write(
     registers: &[AliasedRegister],
     used: &mut HashSet<usize>,
 ) -> (usize, usize) {
+    let registers = &one_by_one(registers);
     let blocks = blocks(registers);
     let texts: Vec<(String, usize)> = registers
         .iter()
         .map(|(r, _)| fields_text(draft, &r.name, r.body.bits, &r.body.fields, used, true))
         .collect();
-    let fields = texts.iter().map(|t| t.1).sum();
+    let members = |r: &DraftRegister| usize::try_from(r.shape().members()).unwrap_or(usize::MAX);
+    let with_texts = registers.iter().zip(&texts);
+    let fields = with_texts
+        .map(|((r, _), t)| t.1.saturating_mul(members(r)))
+        .fold(0, usize::saturating_add);
     let default_block = quoted(&draft.name);
     for (entry, text) in entries(registers, &texts) {
         let r = entry.first;
@@ -47,6 +85,7 @@ pub(crate) fn write(
                 let _ = writeln!(out, "width = {}", bits / 8);
             }
         }
+        out.push_str(&levels_text(&r.levels));
         if entry.count > 1 {
             let _ = writeln!(out, "count = {}\nstride = {:#x}", entry.count, entry.stride);
         }
@@ -57,7 +96,8 @@ pub(crate) fn write(
         }
         out.push_str(text);
     }
-    (registers.len(), fields)
+    let all = registers.iter().map(|(r, _)| members(r)).fold(0, usize::saturating_add);
+    (all, fields)
 }
 
 /// Returns the start of a name up to its first underscore.
@@ -95,11 +135,25 @@ fn without_numbers(name: &str) -> String {
 /// number from 0 on, and equal distances.
 fn entries<'a>(registers: &'a [AliasedRegister], texts: &'a [(String, usize)]) -> Vec<(Entry<'a>, &'a str)> {
     let mut alike: BTreeMap<(String, &str, u64), Vec<&DraftRegister>> = BTreeMap::new();
+    let mut out = Vec::new();
     for ((r, _), text) in registers.iter().zip(texts) {
+        if !r.levels.is_empty() {
+            let name = r.name.clone();
+            let (first, count, stride) = (r, 1, 0);
+            out.push((
+                Entry {
+                    first,
+                    name,
+                    count,
+                    stride,
+                },
+                text.0.as_str(),
+            ));
+            continue;
+        }
         let key = (without_numbers(&r.name), text.0.as_str(), r.body.bits);
         alike.entry(key).or_default().push(r);
     }
-    let mut out = Vec::new();
     for ((_, text, _), members) in alike {
         let mut next = 0;
         while let Some(first) = members.get(next).copied() {

@@ -2,13 +2,17 @@
 
 use super::error::{FilePosition, ImportError, Loss, LossKind};
 use super::options::Options;
-use super::source::one_name;
+use super::text::one_name;
 use std::collections::HashMap;
 use std::rc::Rc;
+use trace_core::registers::{ArrayLevel, ArrayShape};
 
-/// Maximum number of registers of a map: the format numbers them in 16 bits, and a 64-bit register counts as two.
+/// Maximum number of registers of a map: the format numbers them in 16 bits, and a 64-bit register counts as two. An
+/// array counts once.
 pub(crate) const MAX_REGISTERS: usize = 60_000;
-/// Maximum number of fields, and maximum size of names and descriptions in bytes, array members counted.
+/// Maximum number of members of all arrays: they are found one by one when the map is built.
+const MAX_MEMBERS: u64 = 1 << 21;
+/// Maximum number of fields, and maximum size of names and descriptions in bytes. An array counts once.
 const MAX_FIELDS: usize = 1_000_000;
 const MAX_TEXT: usize = 32 << 20;
 /// Maximum number of losses that are listed; the others are only counted.
@@ -33,6 +37,8 @@ pub(crate) struct DraftField {
     pub lo: u64,
     pub hi: u64,
     pub kind: Kind,
+    /// Number of the enumeration of the values in writes, if it differs; without one, writes have no names.
+    pub written: Option<Option<usize>>,
     pub doc: String,
     pub at: FilePosition,
 }
@@ -55,12 +61,42 @@ pub(crate) struct Body {
     pub at: FilePosition,
 }
 
-#[derive(Debug)]
+/// A register or an array of registers.
+#[derive(Clone, Debug)]
 pub(crate) struct DraftRegister {
+    /// The name, with `{n}` for the number of each level of an array.
     pub name: String,
     pub block: Rc<str>,
+    /// Offset of the first member, bytes.
     pub offset: u64,
+    /// Levels of an array, the outermost first.
+    pub levels: Vec<ArrayLevel>,
     pub body: Rc<Body>,
+}
+
+impl DraftRegister {
+    pub fn shape(&self) -> ArrayShape {
+        ArrayShape::new(&self.levels)
+    }
+}
+
+/// A named value of an enumeration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct DraftValue {
+    pub value: u64,
+    pub name: String,
+    /// Description; may be empty.
+    pub doc: String,
+}
+
+impl DraftValue {
+    pub fn new(value: u64, name: impl Into<String>) -> Self {
+        Self {
+            value,
+            name: name.into(),
+            doc: String::new(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -81,14 +117,17 @@ pub(crate) struct Draft {
     pub window_at: Option<u64>,
     pub registers: Vec<DraftRegister>,
     pub layouts: Vec<DraftLayout>,
-    pub enums: Vec<(String, Vec<(u64, String)>)>,
-    enum_of: HashMap<Vec<(u64, String)>, usize>,
+    pub enums: Vec<(String, Vec<DraftValue>)>,
+    enum_of: HashMap<Vec<DraftValue>, usize>,
     enum_names: HashMap<String, u32>,
     pub losses: Vec<Loss>,
     pub more_losses: usize,
     fields: usize,
     numbers: usize,
+    members: u64,
     text: usize,
+    /// Whether descriptions are left out of the map.
+    without_docs: bool,
 }
 
 impl Draft {
@@ -119,7 +158,9 @@ impl Draft {
             more_losses: 0,
             fields: 0,
             numbers: 0,
+            members: 0,
             text: 0,
+            without_docs: options.compact,
         }
     }
 
@@ -129,10 +170,22 @@ impl Draft {
             self.losses.push(Loss {
                 place,
                 kind,
-                what: super::source::one_line(&what()),
+                what: super::text::one_line(&what()),
             });
         } else {
             self.more_losses += 1;
+        }
+    }
+
+    /// Reports an element that contradicts its format, and leaves it out. Other errors end the import.
+    pub fn or_left_out<T>(&mut self, result: Result<T, ImportError>) -> Result<Option<T>, ImportError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(ImportError::Wrong { place, reason }) => {
+                self.lose(place, LossKind::Mistake, || format!("{reason}; it is left out"));
+                Ok(None)
+            }
+            Err(other) => Err(other),
         }
     }
 
@@ -155,22 +208,28 @@ impl Draft {
         Ok(())
     }
 
-    pub fn register(&mut self, block: &Rc<str>, name: String, offset: u64, body: &Rc<Body>) -> Result<(), ImportError> {
-        self.take(&body.at, &body.fields, name.len() + body.doc.len() + 64)?;
+    /// Adds a register or an array of registers.
+    pub fn register(&mut self, register: DraftRegister) -> Result<(), ImportError> {
+        let body = &register.body;
+        self.take(&body.at, &body.fields, register.name.len() + body.doc.len() + 64)?;
         self.numbers += if body.bits == 64 { 2 } else { 1 };
         if self.numbers > MAX_REGISTERS {
             return Err(ImportError::TooMuch {
                 place: body.at.clone(),
-                what: "the map has too many registers (array members count)".to_owned(),
+                what: "the map has too many registers (an array counts once)".to_owned(),
                 max: MAX_REGISTERS as u64,
             });
         }
-        self.registers.push(DraftRegister {
-            name,
-            block: Rc::clone(block),
-            offset,
-            body: Rc::clone(body),
-        });
+        let members = register.shape().members();
+        if self.members.saturating_add(members) > MAX_MEMBERS {
+            let (at, name) = (body.at.clone(), &register.name);
+            self.lose(at, LossKind::Array, || {
+                format!("array {name} of {members} members: with it, arrays have more than {MAX_MEMBERS} members; it is left out")
+            });
+            return Ok(());
+        }
+        self.members += members;
+        self.registers.push(register);
         Ok(())
     }
 
@@ -199,22 +258,26 @@ impl Draft {
         &mut self,
         at: &FilePosition,
         name: &str,
-        values: Vec<(u64, String)>,
+        values: Vec<DraftValue>,
     ) -> Result<Option<usize>, ImportError> {
-        let mut kept: Vec<(u64, String)> = Vec::with_capacity(values.len());
+        let mut kept: Vec<DraftValue> = Vec::with_capacity(values.len());
         let mut number: HashMap<u64, usize> = HashMap::new();
-        for (value, text) in values {
+        for mut named in values {
+            if self.without_docs {
+                named.doc.clear();
+            }
+            let (value, text) = (named.value, &named.name);
             match number.get(&value).and_then(|i| kept.get(*i)) {
-                Some((_, first)) if *first == text => {}
-                Some((_, first)) => {
-                    let first = first.clone();
+                Some(first) if first.name == *text => {}
+                Some(first) => {
+                    let first = first.name.clone();
                     self.lose(at.clone(), LossKind::Value, || {
                         format!("{value:#x} of {name} has the names {first} and {text}; the first is kept")
                     });
                 }
                 None => {
                     number.insert(value, kept.len());
-                    kept.push((value, text));
+                    kept.push(named);
                 }
             }
         }
@@ -234,7 +297,7 @@ impl Draft {
             }
             self.enum_names.insert(name, n);
         }
-        let text = kept.iter().map(|(_, t)| t.len() + 16).sum();
+        let text = kept.iter().map(|v| v.name.len() + v.doc.len() + 16).sum();
         self.take(at, &[], text)?;
         self.enum_of.insert(kept.clone(), self.enums.len());
         self.enum_names.insert(unique.clone(), 1);

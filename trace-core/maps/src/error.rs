@@ -33,7 +33,7 @@ pub enum ImportError {
     /// The root element belongs to no known format.
     #[error(
         "{file}: the root element <{root}> belongs to no known format (<device> of SVD, <database> of rules-ng-ng, \
-         <genxml>, <vcxml>, <panxml> of Mesa)"
+         <genxml>, <agxml>, <vcxml>, <panxml>, <csbgen> of Mesa)"
     )]
     Unknown {
         /// The file.
@@ -106,6 +106,10 @@ pub enum LossKind {
     Reference,
     /// Elements without a counterpart: interrupts, address blocks, the processor.
     Element,
+    /// Arrays whose offsets are only known at run time.
+    Placement,
+    /// Elements that contradict their format, and mistakes in the XML.
+    Mistake,
 }
 
 impl LossKind {
@@ -126,6 +130,8 @@ impl LossKind {
             Self::Import => "imported files",
             Self::Reference => "references to missing items",
             Self::Element => "elements without a counterpart",
+            Self::Placement => "arrays that are placed at run time",
+            Self::Mistake => "mistakes in the file",
         }
     }
 }

@@ -1,19 +1,20 @@
-//! The importer of Mesa's packet descriptions: Intel's (`<genxml>`), Broadcom's (`<vcxml>`) and Panfrost's
-//! (`<panxml>`). Registers become registers; instructions, packets and structures become layouts.
+//! The importer of Mesa's packet descriptions: Intel's (`<genxml>`), Asahi's (`<genxml>` with other attributes, or
+//! `<agxml>`), Broadcom's (`<vcxml>`) and Panfrost's (`<panxml>`). Registers become registers; instructions, packets and
+//! structures become layouts.
 
-use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
+mod fields;
+
+use super::draft::{Access, Body, Draft, DraftField, DraftLayout, DraftRegister, DraftValue, Kind};
 use super::error::{ImportError, LossKind};
 use super::options::Options;
-use super::source::{Tree, number, one_line};
+use super::source::Tree;
+use super::text::{number, one_line};
+pub(crate) use fields::values;
 use roxmltree::Node;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 const MAX_LAYOUT: u64 = 1 << 16;
-/// Maximum nesting depth of groups.
-const MAX_DEPTH: usize = 8;
-/// Maximum number of group members of one structure.
-const MAX_MEMBERS: usize = 1 << 16;
 /// Maximum number of elements visited after the expansion of groups.
 const MAX_STEPS: usize = 8_000_000;
 
@@ -23,6 +24,23 @@ enum Form {
     Intel,
     Broadcom,
     Panfrost,
+    Asahi,
+}
+
+impl Form {
+    /// Returns the form of a file. Intel and Asahi have one root element: Intel's fields have a first and a last bit,
+    /// Asahi's a first bit and a size.
+    fn from_root(root: Node<'_, '_>) -> Option<Self> {
+        let is_sized = |n: Node<'_, '_>| n.has_tag_name("field") && n.has_attribute("size");
+        match root.tag_name().name() {
+            "vcxml" => Some(Self::Broadcom),
+            "panxml" => Some(Self::Panfrost),
+            "agxml" => Some(Self::Asahi),
+            "genxml" if !root.has_attribute("gen") && root.descendants().any(is_sized) => Some(Self::Asahi),
+            "genxml" => Some(Self::Intel),
+            _ => None,
+        }
+    }
 }
 
 struct Reader<'t> {
@@ -40,12 +58,10 @@ type NamedElement<'t> = (&'t Tree<'t>, Node<'t, 't>, &'t str, &'t str);
 pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
     let Some(tree) = trees.first() else { return Ok(()) };
     let root = tree.root();
-    let form = match root.tag_name().name() {
-        "vcxml" => Form::Broadcom,
-        "panxml" => Form::Panfrost,
-        "genxml" => Form::Intel,
-        other => return Err(tree.wrong(root, format!("<{other}> is not <genxml>, <vcxml> or <panxml>"))),
-    };
+    let form = Form::from_root(root).ok_or_else(|| {
+        let tag: String = root.tag_name().name().chars().take(40).collect();
+        tree.wrong(root, format!("<{tag}> is not <genxml>, <agxml>, <vcxml> or <panxml>"))
+    })?;
     let version = choose_version(draft, options, form)?;
     let mut reader = Reader {
         form,
@@ -57,13 +73,19 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     };
     let items = reader.collect(trees, draft)?;
     for (tree, node, tag, name) in items {
-        match tag {
-            "register" => reader.register(draft, tree, node, name)?,
-            "aggregate" => draft.lose(tree.place(node), LossKind::Layout, || {
-                format!("aggregate {name} consists of other structures; they are imported, but not their offsets in it")
-            }),
-            _ => reader.layout(draft, tree, node, tag, name)?,
-        }
+        let read = match tag {
+            "register" => reader.register(draft, tree, node, name),
+            "aggregate" => {
+                draft.lose(tree.place(node), LossKind::Layout, || {
+                    format!(
+                        "aggregate {name} consists of other structures; they are imported, but not their offsets in it"
+                    )
+                });
+                Ok(())
+            }
+            _ => reader.layout(draft, tree, node, tag, name),
+        };
+        draft.or_left_out(read)?;
     }
     if reader.of_versions > 0 {
         let n = reader.of_versions;
@@ -79,6 +101,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         Form::Intel => "Intel graphics",
         Form::Broadcom => "Broadcom VideoCore",
         Form::Panfrost => "Arm Mali",
+        Form::Asahi => "Apple AGX",
     };
     draft.doc = format!(
         "Registers and packets of {what}{}.",
@@ -116,7 +139,7 @@ impl<'t> Reader<'t> {
         let mut seen: HashSet<(&str, &str, &str)> = HashSet::new();
         for tree in trees {
             let mut gone = Vec::new();
-            for node in tree.root().children().filter(Node::is_element) {
+            for node in tree.elements(tree.root()) {
                 let tag = node.tag_name().name();
                 if tag == "import" {
                     gone.extend(
@@ -136,7 +159,7 @@ impl<'t> Reader<'t> {
                 );
                 let key = (tag, name, if self.form == Form::Broadcom { versions.0 } else { "" });
                 if excluded.contains(name)
-                    || !self.is_wanted(tree, node)?
+                    || !draft.or_left_out(self.is_wanted(tree, node))?.unwrap_or(false)
                     || (!seen.insert(key) && self.form != Form::Broadcom)
                 {
                     continue;
@@ -211,7 +234,13 @@ impl<'t> Reader<'t> {
                 fields,
                 at: at.clone(),
             });
-            draft.register(&block, name, offset, &body)
+            draft.register(DraftRegister {
+                name: name.replace(['{', '}'], "_"),
+                block: Rc::clone(&block),
+                offset,
+                levels: Vec::new(),
+                body,
+            })
         };
         if words <= 2 {
             return add(draft, name.to_owned(), offset, 32 * words, fields);
@@ -259,6 +288,8 @@ impl<'t> Reader<'t> {
         let reported = match self.form {
             Form::Intel => tree.number(node, "length")?,
             Form::Panfrost => tree.number(node, "size")?,
+            // Asahi counts bytes.
+            Form::Asahi => tree.number(node, "size")?.map(|bytes| bytes.div_ceil(4)),
             Form::Broadcom => None,
         };
         let mut doc = node.attribute("name").unwrap_or_default().to_owned();
@@ -274,12 +305,17 @@ impl<'t> Reader<'t> {
                         name = short.to_owned();
                     }
                     let at = tree.place(node);
-                    let kind = draft.enumeration(&at, &format!("opcode {name}"), vec![(code, name.clone())])?;
+                    let kind = draft.enumeration(
+                        &at,
+                        &format!("opcode {name}"),
+                        vec![DraftValue::new(code, name.clone())],
+                    )?;
                     fields.push(DraftField {
                         name: "opcode".to_owned(),
                         lo: 0,
                         hi: 7,
                         kind: kind.map_or(Kind::Number, Kind::Enum),
+                        written: None,
                         doc: String::new(),
                         at,
                     });
@@ -322,249 +358,4 @@ impl<'t> Reader<'t> {
             at: tree.place(node),
         })
     }
-
-    /// Collects the fields of an element and returns the position after their last bit.
-    fn all(
-        &mut self,
-        draft: &mut Draft,
-        tree: &'t Tree<'t>,
-        node: Node<'t, 't>,
-        owner: &str,
-    ) -> Result<(Vec<DraftField>, u64), ImportError> {
-        let mut out = Vec::new();
-        self.fields(draft, tree, node, owner, 0, "", 0, &mut out)?;
-        let end = out.iter().map(|f| f.hi.saturating_add(1)).max().unwrap_or(0);
-        Ok((out, end))
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "what a group passes on to the fields in it")]
-    fn fields(
-        &mut self,
-        draft: &mut Draft,
-        tree: &'t Tree<'t>,
-        parent: Node<'t, 't>,
-        owner: &str,
-        base: u64,
-        suffix: &str,
-        depth: usize,
-        out: &mut Vec<DraftField>,
-    ) -> Result<(), ImportError> {
-        for node in parent.children().filter(Node::is_element) {
-            let place = tree.place(node);
-            self.step(tree, node, 1)?;
-            match node.tag_name().name() {
-                "field" => {
-                    if !self.is_wanted(tree, node)? {
-                        continue;
-                    }
-                    let name = format!("{}{suffix}", node.attribute("name").unwrap_or("unnamed"));
-                    let (lo, hi) = self.bits(tree, node)?;
-                    let (Some(lo), Some(hi)) = (lo.checked_add(base), hi.checked_add(base)) else {
-                        return Err(tree.wrong(node, "the bit range exceeds 64 bits"));
-                    };
-                    if out.len() >= MAX_MEMBERS {
-                        return Err(ImportError::TooMuch {
-                            place,
-                            what: "groups have too many fields".to_owned(),
-                            max: MAX_MEMBERS as u64,
-                        });
-                    }
-                    if hi - lo > 63 {
-                        // A nested structure: its own definition lists its fields.
-                        let what = node.attribute("type").unwrap_or_default();
-                        draft.lose(place, LossKind::Field, || {
-                            format!(
-                                "field {name} of {owner} has {} bits ({what}); the maximum is 64",
-                                (hi - lo).saturating_add(1)
-                            )
-                        });
-                        continue;
-                    }
-                    let (kind, doc) = self.kind(draft, tree, node, owner, &name, (hi - lo).saturating_add(1))?;
-                    out.push(DraftField {
-                        name,
-                        lo,
-                        hi,
-                        kind,
-                        doc,
-                        at: place,
-                    });
-                }
-                "group" => {
-                    if depth >= MAX_DEPTH {
-                        return Err(tree.wrong(node, format!("groups are nested more than {MAX_DEPTH} deep")));
-                    }
-                    let count = tree.number(node, "count")?.unwrap_or(0);
-                    let start = self.start(tree, node)?;
-                    let size = tree.number(node, "size")?.unwrap_or(0);
-                    if count > MAX_MEMBERS as u64 {
-                        return Err(ImportError::TooMuch {
-                            place,
-                            what: format!("a group of {count}"),
-                            max: MAX_MEMBERS as u64,
-                        });
-                    }
-                    if count == 0 {
-                        draft.lose(place, LossKind::Layout, || {
-                            format!("a group of {owner} repeats by its length; only its first member is imported")
-                        });
-                    }
-                    for n in 0..count.max(1) {
-                        self.step(tree, node, 1)?;
-                        let at = size
-                            .checked_mul(n)
-                            .and_then(|d| d.checked_add(start)?.checked_add(base));
-                        let at = at.ok_or_else(|| tree.wrong(node, "the bit range exceeds 64 bits"))?;
-                        let suffix = format!("{suffix}[{n}]");
-                        self.fields(draft, tree, node, owner, at, &suffix, depth + 1, out)?;
-                    }
-                }
-                "value" | "doc" => {}
-                other => draft.lose(place, LossKind::Element, || format!("<{other}> in {owner} is unknown")),
-            }
-        }
-        Ok(())
-    }
-
-    /// Parses the `start` of a field or group: bits; `8b` is bytes (Broadcom); `word:bit` (Panfrost).
-    fn start(&self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<u64, ImportError> {
-        let text = node.attribute("start").unwrap_or("0");
-        let wrong = || tree.wrong(node, "start is not a bit number");
-        if let Some((word, bit)) = text.split_once(':') {
-            let word = number(word).and_then(|w| w.checked_mul(32)).ok_or_else(wrong)?;
-            return number(bit).and_then(|b| b.checked_add(word)).ok_or_else(wrong);
-        }
-        if self.form == Form::Broadcom
-            && !text.starts_with("0x")
-            && let Some(bytes) = text.strip_suffix('b')
-        {
-            return number(bytes).and_then(|b| b.checked_mul(8)).ok_or_else(wrong);
-        }
-        number(text).ok_or_else(wrong)
-    }
-
-    fn bits(&self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<(u64, u64), ImportError> {
-        let mut lo = self.start(tree, node)?;
-        let wrong = || tree.wrong(node, "the bit range of a field is reversed or empty");
-        if self.form == Form::Intel {
-            let hi = tree.number(node, "end")?.ok_or_else(wrong)?;
-            return if lo <= hi { Ok((lo, hi)) } else { Err(wrong()) };
-        }
-        let size = match node.attribute("size") {
-            Some(text) if text.contains(':') => {
-                let (words, bits) = text.split_once(':').ok_or_else(wrong)?;
-                let words = number(words).and_then(|w| w.checked_mul(32));
-                words
-                    .zip(number(bits))
-                    .and_then(|(w, b)| w.checked_add(b))
-                    .ok_or_else(wrong)?
-            }
-            _ => tree.number(node, "size")?.ok_or_else(wrong)?,
-        };
-        // Broadcom counts a packet's bits from after its opcode.
-        if self.form == Form::Broadcom && node.ancestors().any(|n| n.has_tag_name("packet")) {
-            lo = lo.checked_add(8).ok_or_else(wrong)?;
-        }
-        let hi = size.checked_sub(1).and_then(|s| s.checked_add(lo)).ok_or_else(wrong)?;
-        Ok((lo, hi))
-    }
-
-    fn kind(
-        &mut self,
-        draft: &mut Draft,
-        tree: &'t Tree<'t>,
-        node: Node<'t, 't>,
-        owner: &str,
-        name: &str,
-        bits: u64,
-    ) -> Result<(Kind, String), ImportError> {
-        let place = tree.place(node);
-        let mut doc = String::new();
-        if let Some(default) = node.attribute("default") {
-            let default: String = default.chars().take(40).collect();
-            doc = format!("The default is {default}.");
-        }
-        if node.children().any(|n| n.has_tag_name("value")) {
-            self.step(tree, node, node.children().count())?;
-            let values = values(draft, tree, node);
-            let own = format!("{owner} {}", node.attribute("name").unwrap_or_default());
-            if let Some(e) = draft.enumeration(&place, &own, values)? {
-                return Ok((Kind::Enum(e), doc));
-            }
-        }
-        let mut kind = match node.attribute("type") {
-            Some("uint") => Kind::Number,
-            Some("bool") if bits == 1 => Kind::Bool,
-            Some("address" | "offset") => {
-                // The bits are in place: those below the field are zeros of the address.
-                let low = match self.form {
-                    Form::Panfrost => 0,
-                    Form::Intel => self.bits(tree, node)?.0 % 32,
-                    Form::Broadcom => (32u64).saturating_sub(bits),
-                };
-                Kind::Address(low as u32)
-            }
-            Some("mbo") => {
-                doc = "Must be one.".to_owned();
-                Kind::Hex
-            }
-            Some("mbz") => {
-                doc = "Must be zero.".to_owned();
-                Kind::Hex
-            }
-            None | Some("hex" | "bool") => Kind::Hex,
-            Some(other) => {
-                if let Some((of, e)) = self.enums.get(other).copied() {
-                    self.step(tree, node, e.children().count())?;
-                    let values = values(draft, of, e);
-                    return Ok((
-                        draft
-                            .enumeration(&of.place(e), other, values)?
-                            .map_or(Kind::Hex, Kind::Enum),
-                        doc,
-                    ));
-                }
-                if self.structs.contains(other) {
-                    doc = format!("A {other}. {doc}").trim_end().to_owned();
-                } else {
-                    draft.lose(place.clone(), LossKind::Kind, || {
-                        format!("field {name} of {owner} is of type {other}; it is shown as bits")
-                    });
-                }
-                Kind::Hex
-            }
-        };
-        if node.attribute("minus_one").is_some_and(|t| t == "true") {
-            kind = Kind::NumberPlusOne;
-        }
-        if let Some(modifier) = node.attribute("modifier") {
-            let shift = modifier
-                .strip_prefix("shr(")
-                .and_then(|m| m.strip_suffix(')'))
-                .and_then(number);
-            match (modifier, shift) {
-                ("minus(1)", _) => kind = Kind::NumberPlusOne,
-                ("log2", _) => kind = Kind::PowerOfTwo,
-                (_, Some(n)) if n < 64 => kind = Kind::Address(n as u32),
-                _ => draft.lose(place, LossKind::Kind, || {
-                    format!("field {name} of {owner} has the modifier {modifier}; its bits are shown without it")
-                }),
-            }
-        }
-        Ok((kind, doc))
-    }
-}
-
-fn values(draft: &mut Draft, tree: &Tree<'_>, parent: Node<'_, '_>) -> Vec<(u64, String)> {
-    let mut all = Vec::new();
-    for node in parent.children().filter(|n| n.has_tag_name("value")) {
-        let name = node.attribute("name").unwrap_or_default();
-        match node.attribute("value").and_then(number) {
-            Some(value) => all.push((value, name.to_owned())),
-            None => draft.lose(tree.place(node), LossKind::Value, || {
-                format!("value {name} has no number")
-            }),
-        }
-    }
-    all
 }

@@ -7,21 +7,24 @@ pub enum Format {
     Svd,
     /// rules-ng-ng of envytools and freedreno: `<database>`.
     Rnn,
-    /// Mesa's descriptions of packets and registers: `<genxml>`, `<vcxml>`, `<panxml>`.
+    /// Mesa's descriptions of packets and registers: `<genxml>`, `<agxml>`, `<vcxml>`, `<panxml>`.
     Genxml,
+    /// Mesa's descriptions of PowerVR structures: `<csbgen>`.
+    Csbgen,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Svd, Self::Rnn, Self::Genxml];
+    pub const ALL: [Self; 4] = [Self::Svd, Self::Rnn, Self::Genxml, Self::Csbgen];
 
-    /// Returns the format's name on the command line: `svd`, `rnn`, `genxml`.
+    /// Returns the format's name on the command line: `svd`, `rnn`, `genxml`, `csbgen`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Svd => "svd",
             Self::Rnn => "rnn",
             Self::Genxml => "genxml",
+            Self::Csbgen => "csbgen",
         }
     }
 
@@ -36,7 +39,8 @@ impl Format {
         match tag {
             "device" => Some(Self::Svd),
             "database" => Some(Self::Rnn),
-            "genxml" | "vcxml" | "panxml" => Some(Self::Genxml),
+            "genxml" | "agxml" | "vcxml" | "panxml" => Some(Self::Genxml),
+            "csbgen" => Some(Self::Csbgen),
             _ => None,
         }
     }
@@ -47,7 +51,8 @@ impl Format {
 pub struct Options {
     /// The format; `None`: detected by the root element.
     pub format: Option<Format>,
-    /// The requested variant: `A6XX`, `NV50`; the version for Mesa's `vcxml`, `42`.
+    /// The requested variant: `A6XX`, `NV50`; the version for Mesa's `vcxml`, `42`; the features for `csbgen`,
+    /// `ROGUEXE,NUM_TA=4`.
     pub variant: Option<String>,
     /// The requested parts: peripherals of an SVD, domains of rules-ng-ng. Empty: the format's reader chooses.
     pub blocks: Vec<String>,

@@ -4,24 +4,27 @@
 //! One domain becomes the registers, the other domains of the file become layouts.
 
 mod fields;
+mod items;
+mod places;
 
-use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
+use super::draft::{Body, Draft, DraftField, DraftLayout, DraftRegister, Kind};
 use super::error::{FilePosition, ImportError, LossKind};
 use super::options::Options;
-use super::source::{Tree, number, one_line};
+use super::source::Tree;
+use super::text::one_line;
 use super::variants::{self, Names};
-use fields::{Frame, contents, kind};
+use items::walk;
+use places::Scope;
 use roxmltree::Node;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+use trace_core::registers::{ArrayLevel, ArrayShape};
 
 /// Maximum number of bits of a layout of the project's format.
 const MAX_LAYOUT: u64 = 1 << 16;
-/// Maximum number of members of an array; longer ones are memory.
-const MAX_ARRAY: u64 = 4096;
 /// Maximum depth of groups that use each other, and of bitsets that name each other.
 const MAX_USES: usize = 16;
-/// Maximum number of elements visited after the expansion of arrays.
+/// Maximum number of elements visited after the expansion of groups.
 const MAX_STEPS: usize = 4_000_000;
 /// Maximum size of a description that is read, bytes; one line of it is kept.
 const MAX_DOC: usize = 4096;
@@ -49,24 +52,12 @@ struct Definitions<'t> {
     new_unknown: Vec<String>,
 }
 
-/// The position in a domain of the items that are read now.
-struct Scope {
-    prefix: String,
-    /// In units of the domain.
-    base: u64,
-    /// Bits of a domain unit.
-    unit: u64,
-    varset: Option<String>,
-    depth: usize,
-    first: bool,
-}
-
 /// A register of a domain; bit offsets count from its start.
 struct Item {
+    /// With `{n}` for the number of each level.
     name: String,
     bit: u64,
-    /// Whether it is not an array member after the first.
-    first: bool,
+    levels: Vec<ArrayLevel>,
     body: Rc<Body>,
 }
 
@@ -169,8 +160,8 @@ fn read_domain<'t>(
         Some(first) => *first,
         None => return Ok(None),
     };
-    let cells = tree.number(node, "width")? == Some(32);
-    if cells && items.len() > 1 && items.iter().filter(|i| i.first).all(words) {
+    let cells = tree.number(node, "width").ok().flatten() == Some(32);
+    if cells && items.len() > 1 && items.iter().all(words) {
         draft.losses.truncate(before.0);
         draft.more_losses = before.1;
         known.of_variants.clear();
@@ -233,7 +224,13 @@ fn add_domains(
                 if !item.bit.is_multiple_of(8) {
                     continue;
                 }
-                draft.register(&block, item.name, item.bit / 8, &item.body)?;
+                draft.register(DraftRegister {
+                    name: item.name,
+                    block: Rc::clone(&block),
+                    offset: item.bit / 8,
+                    levels: item.levels,
+                    body: item.body,
+                })?;
             }
         } else {
             layout(draft, name, tree.place(node), doc_of(node), items)?;
@@ -251,23 +248,26 @@ fn domain<'t>(
 ) -> Result<(Vec<Item>, u64), ImportError> {
     let (mut items, mut size) = (Vec::new(), 0);
     for (tree, node) in parts {
-        let reported = tree.number(*node, "width")?.unwrap_or(8);
-        if !matches!(reported, 8 | 16 | 32 | 64) {
-            return Err(tree.wrong(
+        let width = tree.number(*node, "width").and_then(|width| match width.unwrap_or(8) {
+            bits @ (8 | 16 | 32 | 64) => Ok(bits),
+            other => Err(tree.wrong(
                 *node,
-                format!("a domain of {reported}-bit cells (expected 8, 16, 32 or 64)"),
-            ));
-        }
+                format!("a domain of {other}-bit cells (expected 8, 16, 32 or 64)"),
+            )),
+        });
+        let Some(reported) = draft.or_left_out(width)? else {
+            continue;
+        };
         let unit = cells.unwrap_or(reported);
-        let count = tree.number(*node, "size")?.unwrap_or(0);
+        let count = draft.or_left_out(tree.number(*node, "size"))?.flatten().unwrap_or(0);
         size = size.max(count.saturating_mul(unit));
         let scope = Scope {
             prefix: String::new(),
             base: 0,
             unit,
+            levels: Vec::new(),
             varset: varset(*node, None),
             depth: 0,
-            first: true,
         };
         walk(known, draft, tree, *node, &scope, &mut items)?;
     }
@@ -345,7 +345,7 @@ fn doc_of(node: Node<'_, '_>) -> String {
 
 impl Definitions<'_> {
     /// Finds the enumerations that have the requested variant among their values.
-    fn choose_variant(&mut self, draft: &Draft, variant: &str) -> Result<(), ImportError> {
+    fn choose_variant(&mut self, draft: &mut Draft, variant: &str) -> Result<(), ImportError> {
         for (name, parts) in &self.enums {
             if self.wanted.len() >= MAX_WANTED {
                 break;
@@ -355,10 +355,32 @@ impl Definitions<'_> {
                 self.wanted.push((name, Names::new(&values), n));
             }
         }
+        // The list of NVIDIA's chips is not among envytools' sources.
+        let chips: Vec<&str> = variants::NVIDIA_CHIPS.split_whitespace().collect();
+        let chip = chips.iter().position(|c| *c == variant);
+        if let Some(n) = chip.filter(|_| self.wanted.is_empty() && !self.enums.contains_key(variants::CHIPSETS)) {
+            self.wanted.push((variants::CHIPSETS, Names::new(&chips), n));
+            let place = FilePosition {
+                file: draft.file.as_str().into(),
+                line: 1,
+                column: 1,
+            };
+            draft.lose(place, LossKind::Variant, || {
+                format!(
+                    "the enumeration {} is not there; NVIDIA's chips are taken in the order of their generations",
+                    variants::CHIPSETS
+                )
+            });
+        }
         if self.wanted.is_empty() {
+            let missing = draft.losses.iter().filter(|l| l.kind == LossKind::Import);
+            let missing: String = missing.take(MAX_WANTED).map(|l| format!("; {}", l.what)).collect();
             return Err(ImportError::Choose {
                 file: draft.file.clone(),
-                reason: format!("no enumeration has a variant '{variant}'; {}", variants_of(self)),
+                reason: format!(
+                    "no enumeration has a variant '{variant}'; {}{missing}",
+                    variants_of(self)
+                ),
             });
         }
         Ok(())
@@ -410,269 +432,60 @@ impl Definitions<'_> {
     }
 }
 
-/// Reads the items of a domain, array, stripe or group.
-fn walk<'t>(
-    known: &mut Definitions<'t>,
-    draft: &mut Draft,
-    tree: &'t Tree<'t>,
-    parent: Node<'t, 't>,
-    scope: &Scope,
-    items: &mut Vec<Item>,
-) -> Result<(), ImportError> {
-    for node in parent.children().filter(Node::is_element) {
-        let place = tree.place(node);
-        known.step(&place)?;
-        let set = varset(node, scope.varset.as_deref());
-        match node.tag_name().name() {
-            "reg8" => register(known, draft, (tree, node), 8, scope, set.as_deref(), items)?,
-            "reg16" => register(known, draft, (tree, node), 16, scope, set.as_deref(), items)?,
-            "reg32" => register(known, draft, (tree, node), 32, scope, set.as_deref(), items)?,
-            "reg64" => register(known, draft, (tree, node), 64, scope, set.as_deref(), items)?,
-            "array" | "stripe" => {
-                if !known.is_wanted(draft, tree, node, set.as_deref()) {
-                    continue;
-                }
-                repeat(known, draft, (tree, node), scope, set, items)?;
-            }
-            "use-group" => {
-                if !known.is_wanted(draft, tree, node, set.as_deref()) {
-                    continue;
-                }
-                let name = node.attribute("name").unwrap_or_default();
-                let Some(parts) = known.groups.get(name).cloned() else {
-                    draft.lose(place, LossKind::Reference, || format!("group {name} does not exist"));
-                    continue;
-                };
-                if scope.depth >= MAX_USES {
-                    return Err(tree.wrong(node, format!("groups use each other {MAX_USES} deep or in a cycle")));
-                }
-                known.steps_on(&place, parts.len())?;
-                for (of, group) in parts {
-                    let inner = Scope {
-                        prefix: scope.prefix.clone(),
-                        varset: set.clone(),
-                        depth: scope.depth + 1,
-                        ..*scope
-                    };
-                    walk(known, draft, of, group, &inner, items)?;
-                }
-            }
-            // Definitions for all files, and texts.
-            "enum" | "bitset" | "group" | "domain" | "import" | "doc" | "brief" => {}
-            other => draft.lose(place, LossKind::Element, || format!("<{other}> is unknown")),
-        }
-    }
-    Ok(())
-}
-
-/// Whether an array has so many members that it is memory, which a map has no names for.
-fn memory(draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, name: &str) -> Result<bool, ImportError> {
-    let length = tree.number(node, "length")?.unwrap_or(1);
-    if length <= MAX_ARRAY {
-        return Ok(false);
-    }
-    draft.lose(tree.place(node), LossKind::Array, || {
-        format!("array {name} has {length} members; only {MAX_ARRAY} are imported")
-    });
-    Ok(true)
-}
-
-/// Returns the cell offsets of the members of an array, a stripe or a register, and whether they are numbered.
-fn members(
-    tree: &Tree<'_>,
-    node: Node<'_, '_>,
-    own_cells: u64,
-    scope: &Scope,
-) -> Result<(Vec<u64>, bool), ImportError> {
-    let length = tree.number(node, "length")?.unwrap_or(1);
-    if let Some(list) = node.attribute("offsets") {
-        let mut all = Vec::new();
-        for text in list.split(',') {
-            let at = number(text).and_then(|n| n.checked_add(scope.base));
-            all.push(at.ok_or_else(|| tree.wrong(node, "offsets must be a list of numbers"))?);
-        }
-        return Ok((all, true));
-    }
-    let stride = tree.number(node, "stride")?.unwrap_or(own_cells);
-    let offset = tree.number(node, "offset")?.unwrap_or(0);
-    if length > 1 && stride == 0 {
-        return Err(tree.wrong(node, "an array of several members needs a stride"));
-    }
-    let first = scope.base.checked_add(offset);
-    let all = (0..length).map(|n| n.checked_mul(stride).and_then(|d| d.checked_add(first?)));
-    let all: Option<Vec<u64>> = all.collect();
-    Ok((
-        all.ok_or_else(|| tree.wrong(node, "the offsets exceed 64 bits"))?,
-        length != 1,
-    ))
-}
-
-/// Returns `NAME` with the number of a member: `MRT3`, and `VPC_2_1` if the name ends with a digit.
-fn numbered(name: &str, n: usize) -> String {
-    let gap = if name.ends_with(|c: char| c.is_ascii_digit()) {
-        "_"
-    } else {
-        ""
-    };
-    format!("{name}{gap}{n}")
-}
-
-fn repeat<'t>(
-    known: &mut Definitions<'t>,
-    draft: &mut Draft,
-    (tree, node): TreeNode<'t>,
-    scope: &Scope,
-    set: Option<String>,
-    items: &mut Vec<Item>,
-) -> Result<(), ImportError> {
-    if memory(draft, tree, node, node.attribute("name").unwrap_or("without a name"))? {
-        return Ok(());
-    }
-    let (offsets, many) = members(tree, node, 0, scope)?;
-    if node.has_attribute("doffset") || node.has_attribute("doffsets") {
-        draft.lose(tree.place(node), LossKind::Element, || {
-            "offsets within another domain (doffset) are not imported".to_owned()
-        });
-    }
-    let name = node.attribute("name").unwrap_or_default();
-    for (n, base) in offsets.into_iter().enumerate() {
-        let own = match (many, name) {
-            (true, "") => format!("{n}"),
-            (true, name) => numbered(name, n),
-            (false, name) => name.to_owned(),
-        };
-        let prefix = match (scope.prefix.as_str(), own.as_str()) {
-            (outer, "") => outer.to_owned(),
-            ("", own) => own.to_owned(),
-            (outer, own) => format!("{outer}_{own}"),
-        };
-        let inner = Scope {
-            prefix,
-            base,
-            varset: set.clone(),
-            first: scope.first && n == 0,
-            ..*scope
-        };
-        walk(known, draft, tree, node, &inner, items)?;
-    }
-    Ok(())
-}
-
-fn register<'t>(
-    known: &mut Definitions<'t>,
-    draft: &mut Draft,
-    (tree, node): TreeNode<'t>,
-    bits: u64,
-    scope: &Scope,
-    set: Option<&str>,
-    items: &mut Vec<Item>,
-) -> Result<(), ImportError> {
-    if !known.is_wanted(draft, tree, node, set) {
-        return Ok(());
-    }
-    let name = node.attribute("name").filter(|n| !n.is_empty());
-    let name = name.ok_or_else(|| tree.wrong(node, "a register has no name"))?;
-    if node.attribute("offset").is_none() {
-        return Err(tree.wrong(node, format!("register {name} has no offset")));
-    }
-    let access = match node.attribute("access") {
-        Some("r") => Access::Read,
-        Some("w") => Access::Write,
-        None | Some("rw") => Access::Both,
-        Some(other) => return Err(tree.wrong(node, format!("access '{other}' is not r, w or rw"))),
-    };
-    known.steps_on(&tree.place(node), node.children().count())?;
-    let mut fields = Vec::new();
-    let frame = Frame {
-        name: name.to_owned(),
-        lo: 0,
-        bits,
-        set: set.map(str::to_owned),
-        depth: 0,
-    };
-    contents(known, draft, (tree, node), &frame, &mut fields)?;
-    if fields.is_empty()
-        && let Some(kind) = kind(known, draft, (tree, node), name, bits, set)?
-    {
-        fields.push(DraftField {
-            name: "value".to_owned(),
-            lo: 0,
-            hi: bits - 1,
-            kind,
-            doc: String::new(),
-            at: tree.place(node),
-        });
-    }
-    let body = Rc::new(Body {
-        bits,
-        access,
-        doc: doc_of(node),
-        fields,
-        at: tree.place(node),
-    });
-    if memory(draft, tree, node, name)? {
-        return Ok(());
-    }
-    let (offsets, many) = members(tree, node, (bits / scope.unit).max(1), scope)?;
-    for (n, at) in offsets.into_iter().enumerate() {
-        known.step(&body.at)?;
-        let own = if many { numbered(name, n) } else { name.to_owned() };
-        let name = if scope.prefix.is_empty() {
-            own
-        } else {
-            format!("{}_{own}", scope.prefix)
-        };
-        let bit = at.checked_mul(scope.unit);
-        items.push(Item {
-            name,
-            first: scope.first && n == 0,
-            bit: bit.ok_or_else(|| tree.wrong(node, "the offset exceeds 64 bits"))?,
-            body: Rc::clone(&body),
-        });
-    }
-    Ok(())
-}
-
 /// Adds a domain that is no register window: a descriptor.
 fn layout(draft: &mut Draft, name: &str, at: FilePosition, doc: String, items: Vec<Item>) -> Result<(), ImportError> {
     // Array members share their fields until here, and then each has its own: counted before they are created.
-    let near = items.iter().filter(|i| i.bit.saturating_add(i.body.bits) <= MAX_LAYOUT);
+    let near = |i: &&Item| i.bit.saturating_add(i.body.bits) <= MAX_LAYOUT;
+    let fields_of = |i: &Item| {
+        let members = usize::try_from(ArrayShape::new(&i.levels).members()).unwrap_or(usize::MAX);
+        i.body.fields.len().max(1).saturating_mul(members)
+    };
     draft.room(
         &at,
-        near.map(|i| i.body.fields.len().max(1)).fold(0, usize::saturating_add),
+        items.iter().filter(near).map(fields_of).fold(0, usize::saturating_add),
     )?;
     let mut fields = Vec::new();
-    let (mut bits, mut far) = (0, 0);
+    let (mut bits, mut far) = (0, 0u64);
     for item in items {
-        let end = item.bit.saturating_add(item.body.bits);
-        if end > MAX_LAYOUT {
-            far += 1;
-            continue;
-        }
-        bits = bits.max(end);
-        if item.body.fields.is_empty() {
-            fields.push(DraftField {
-                name: item.name.clone(),
-                lo: item.bit,
-                hi: end - 1,
-                kind: Kind::Hex,
-                doc: item.body.doc.clone(),
-                at: item.body.at.clone(),
-            });
-        }
-        let one = item.body.fields.len() == 1;
-        for f in &item.body.fields {
-            let whole = one && f.name == "value";
-            fields.push(DraftField {
-                name: if whole {
-                    item.name.clone()
-                } else {
-                    format!("{}_{}", item.name, f.name)
-                },
-                lo: item.bit + f.lo,
-                hi: item.bit + f.hi,
-                ..f.clone()
-            });
+        let shape = ArrayShape::new(&item.levels);
+        for member in 0..shape.members() {
+            let start = item.bit.saturating_add(shape.offset_of(member).saturating_mul(8));
+            let end = start.saturating_add(item.body.bits);
+            if end > MAX_LAYOUT {
+                far = far.saturating_add(shape.members() - member);
+                break;
+            }
+            let name = if item.levels.is_empty() {
+                item.name.clone()
+            } else {
+                shape.name_of(&item.name, member)
+            };
+            bits = bits.max(end);
+            if item.body.fields.is_empty() {
+                fields.push(DraftField {
+                    name: name.clone(),
+                    lo: start,
+                    hi: end - 1,
+                    kind: Kind::Hex,
+                    written: None,
+                    doc: item.body.doc.clone(),
+                    at: item.body.at.clone(),
+                });
+            }
+            let one = item.body.fields.len() == 1;
+            for f in &item.body.fields {
+                let whole = one && f.name == "value";
+                fields.push(DraftField {
+                    name: if whole {
+                        name.clone()
+                    } else {
+                        format!("{name}_{}", f.name)
+                    },
+                    lo: start + f.lo,
+                    hi: start + f.hi,
+                    ..f.clone()
+                });
+            }
         }
     }
     if far > 0 {

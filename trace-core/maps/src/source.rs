@@ -1,15 +1,15 @@
 //! The XML files of an import: a file and its imports, limited in number, size and depth, with positions.
 
+use super::decode::{MAX_FILE, decode};
 use super::error::{FilePosition, ImportError};
+use super::mend::{MendedText, mend};
 use super::options::Format;
-use roxmltree::{Document, Node, ParsingOptions};
+use super::sources::Sources;
+use super::text::{MAX_NAME, number};
+use roxmltree::{Document, Node, NodeId, ParsingOptions};
 use std::collections::HashSet;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum size of a file, bytes.
-pub(crate) const MAX_FILE: u64 = 64 << 20;
 /// Maximum number of files of an import, and maximum size of all together in bytes.
 const MAX_FILES: usize = 256;
 const MAX_BYTES: u64 = 128 << 20;
@@ -24,96 +24,80 @@ const MAX_TAGS: usize = 4_000_000;
 const MAX_ATTRIBUTES: usize = 4_000_000;
 /// Maximum number of attributes of an element: the parser compares each with all others.
 const MAX_OF_ELEMENT: usize = 256;
-/// Maximum number of namespace declarations: every element with one has a list of all that enclose it.
+/// Maximum number of namespace declarations of a file: every element with one has a list of all that enclose it.
 const MAX_NAMESPACES: usize = 256;
+/// Maximum number of prefixes without a declaration that are declared.
+const MAX_PREFIXES: usize = 8;
 
-/// A source of imported files.
-pub trait Sources {
-    /// Returns the text of an imported file by name, or `None` if there is none.
-    fn text(&mut self, name: &str) -> Option<String>;
+/// A file of an import, decoded and mended.
+struct LoadedFile {
+    name: Arc<str>,
+    mended: MendedText,
+    /// Offset of each line in the file.
+    lines: Vec<usize>,
+    /// The place where the encoding of the file is in doubt, and how it was read.
+    doubt: Option<(FilePosition, String)>,
+}
 
-    /// Returns the identity of a file, whatever name it is imported by: a file is read once. By default the name
-    /// without redundant parts.
-    fn identity(&mut self, name: &str) -> String {
-        plain(name)
+impl LoadedFile {
+    fn new(name: Arc<str>, bytes: &[u8]) -> Result<Self, ImportError> {
+        let too_large = |max| ImportError::TooMuch {
+            place: FilePosition {
+                file: Arc::clone(&name),
+                line: 1,
+                column: 1,
+            },
+            what: "the file has too many bytes".to_owned(),
+            max,
+        };
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(too_large(MAX_FILE));
+        }
+        let decoded = decode(bytes).map_err(too_large)?;
+        let doubt = decoded.doubt.map(|(at, what)| {
+            let before = bytes.get(..at).unwrap_or(bytes);
+            let start = before.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1);
+            let place = FilePosition {
+                file: Arc::clone(&name),
+                line: number_of(before.iter().filter(|b| **b == b'\n').count() + 1),
+                column: number_of(at - start + 1),
+            };
+            (place, what)
+        });
+        let starts = decoded.text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
+        let lines = std::iter::once(0).chain(starts.map(|(i, _)| i + 1)).collect();
+        Ok(Self {
+            mended: mend(&decoded.text),
+            name,
+            lines,
+            doubt,
+        })
     }
 
-    /// Returns the identity of the importing file, in the form of [`Sources::identity`].
-    fn own(&self) -> Option<String> {
-        None
+    /// Returns the position of a byte of the mended text.
+    fn place(&self, at: usize) -> FilePosition {
+        self.file_place(self.mended.origin(at))
     }
-}
 
-/// Returns a path without `.` and doubled slashes.
-fn plain(name: &str) -> String {
-    Path::new(name).components().collect::<PathBuf>().display().to_string()
-}
-
-/// No files.
-#[derive(Debug, Default)]
-pub struct NoSources;
-
-impl Sources for NoSources {
-    fn text(&mut self, _name: &str) -> Option<String> {
-        None
-    }
-}
-
-/// The files around another one. Names are searched in its folder and, since databases name files from their root, in
-/// the two folders above it. Names that lead out of these are not followed.
-#[derive(Debug)]
-pub struct Folder {
-    folders: Vec<PathBuf>,
-    own: Option<PathBuf>,
-}
-
-impl Folder {
-    /// Creates the source for this file.
-    #[must_use]
-    pub fn new(file: &Path) -> Self {
-        let full = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        Self {
-            folders: full.ancestors().skip(1).take(3).map(Path::to_owned).collect(),
-            own: full.canonicalize().ok(),
+    /// Returns the position of a byte of the file.
+    fn file_place(&self, at: usize) -> FilePosition {
+        let line = self.lines.partition_point(|start| *start <= at).max(1);
+        let start = self.lines.get(line - 1).copied().unwrap_or(0);
+        FilePosition {
+            file: Arc::clone(&self.name),
+            line: number_of(line),
+            column: number_of(at.saturating_sub(start) + 1),
         }
     }
-
-    fn find(&self, name: &str) -> Option<PathBuf> {
-        let plain = |c: std::path::Component<'_>| matches!(c, std::path::Component::Normal(_));
-        if name.is_empty() || !Path::new(name).components().all(plain) {
-            return None;
-        }
-        let mut paths = self.folders.iter().map(|folder| folder.join(name));
-        // Checked before the file is opened: opening a pipe would block until somebody writes into it.
-        paths.find(|path| std::fs::metadata(path).is_ok_and(|m| m.is_file()))
-    }
 }
 
-impl Sources for Folder {
-    fn text(&mut self, name: &str) -> Option<String> {
-        let file = std::fs::File::open(self.find(name)?).ok()?;
-        let mut text = String::new();
-        // One byte more than the limit, so that the excess is detected and the file is not cut silently.
-        file.take(MAX_FILE + 1).read_to_string(&mut text).ok()?;
-        Some(text)
-    }
-
-    fn identity(&mut self, name: &str) -> String {
-        let real = self.find(name).and_then(|p| p.canonicalize().ok());
-        real.map_or_else(|| plain(name), |p| p.display().to_string())
-    }
-
-    fn own(&self) -> Option<String> {
-        self.own.as_ref().map(|p| p.display().to_string())
-    }
+fn number_of(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Maximum size of a name, bytes.
-pub(crate) const MAX_NAME: usize = 256;
-
-/// The texts of an import: the main file first.
+/// The files of an import: the main file first.
 pub(crate) struct LoadedFiles {
-    files: Vec<(Arc<str>, String)>,
+    files: Vec<LoadedFile>,
     /// Imports that were not found.
     pub missing: Vec<(String, FilePosition)>,
 }
@@ -121,67 +105,65 @@ pub(crate) struct LoadedFiles {
 impl LoadedFiles {
     pub fn read(
         file: &str,
-        text: &str,
+        bytes: &[u8],
         format: Option<Format>,
         sources: &mut dyn Sources,
     ) -> Result<Self, ImportError> {
         let mut loaded = Self {
-            files: vec![(file.into(), text.trim_start_matches('\u{feff}').to_owned())],
+            files: vec![LoadedFile::new(file.into(), bytes)?],
             missing: Vec::new(),
         };
         // Each file once, so that files that import each other end.
         let mut seen: HashSet<String> = sources.own().into_iter().collect();
         let mut next = 0;
         let mut sum = InputTotals::default();
-        if let Some((name, text)) = loaded.files.first() {
-            sum.add(name, text)?;
+        if let Some(first) = loaded.files.first() {
+            sum.add(first)?;
         }
-        while let Some((name, text)) = loaded.files.get(next) {
-            let tree = Tree::parse(name, text)?;
+        while let Some(file) = loaded.files.get_mut(next) {
+            let tree = Tree::parse(file)?;
             let kind = format.or_else(|| Format::from_root_tag(tree.root().tag_name().name()));
             let attribute = match kind {
                 Some(Format::Rnn) => "file",
                 Some(Format::Genxml) => "name",
                 _ => break,
             };
-            let imports = tree
-                .root()
-                .descendants()
-                .filter(|n| n.has_tag_name("import") || n.tag_name().name() == "import");
-            let mut found: Vec<(Arc<str>, String)> = Vec::new();
-            for node in imports {
-                let Some(name) = node.attribute(attribute) else {
-                    continue;
-                };
-                if !seen.insert(sources.identity(name)) {
+            let imports = tree.root().descendants().filter(|n| n.tag_name().name() == "import");
+            let imports: Vec<(String, FilePosition)> = imports
+                .filter_map(|n| Some((n.attribute(attribute)?.to_owned(), tree.place(n))))
+                .collect();
+            drop(tree);
+            for (name, place) in imports {
+                if !seen.insert(sources.identity(&name)) {
                     continue;
                 }
                 let many = || ImportError::TooMuch {
-                    place: tree.place(node),
+                    place: place.clone(),
                     what: "the file and its imports are too many files".to_owned(),
                     max: MAX_FILES as u64,
                 };
-                if loaded.files.len() + found.len() >= MAX_FILES {
+                if loaded.files.len() >= MAX_FILES {
                     return Err(many());
                 }
-                match sources.text(name) {
-                    Some(text) => {
-                        let name: Arc<str> = name.into();
-                        sum.add(&name, &text)?;
-                        found.push((name, text));
+                match sources.bytes(&name) {
+                    Some(bytes) => {
+                        sum.add_bytes(&place, bytes.len() as u64)?;
+                        let file = LoadedFile::new(name.into(), &bytes)?;
+                        sum.add(&file)?;
+                        loaded.files.push(file);
                     }
                     None if seen.len() > 4 * MAX_FILES => return Err(many()),
-                    None => loaded.missing.push((name.to_owned(), tree.place(node))),
+                    None => loaded.missing.push((name, place)),
                 }
             }
-            loaded.files.extend(found);
             next += 1;
         }
         Ok(loaded)
     }
 
-    pub fn parse(&self) -> Result<Vec<Tree<'_>>, ImportError> {
-        self.files.iter().map(|(name, text)| Tree::parse(name, text)).collect()
+    /// Parses all files.
+    pub fn parse(&mut self) -> Result<Vec<Tree<'_>>, ImportError> {
+        self.files.iter_mut().map(Tree::parse).collect()
     }
 }
 
@@ -192,29 +174,31 @@ struct InputTotals {
     bytes: u64,
     tags: usize,
     attributes: usize,
-    namespaces: usize,
 }
 
 impl InputTotals {
-    fn add(&mut self, file: &Arc<str>, text: &str) -> Result<(), ImportError> {
+    /// Counts the bytes of an imported file before it is decoded.
+    fn add_bytes(&mut self, place: &FilePosition, bytes: u64) -> Result<(), ImportError> {
+        if self.bytes.saturating_add(bytes) > MAX_BYTES {
+            return Err(ImportError::TooMuch {
+                place: place.clone(),
+                what: "the file and its imports have too many bytes".to_owned(),
+                max: MAX_BYTES,
+            });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, file: &LoadedFile) -> Result<(), ImportError> {
+        let text = &file.mended.text;
         let too = |what: &str, max: u64, at: usize| {
-            let before = text.get(..at).unwrap_or_default();
-            let start = before.rfind('\n').map_or(0, |n| n + 1);
-            let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
             Err(ImportError::TooMuch {
-                place: FilePosition {
-                    file: Arc::clone(file),
-                    line: u32::try_from(line).unwrap_or(u32::MAX),
-                    column: u32::try_from(at - start + 1).unwrap_or(u32::MAX),
-                },
+                place: file.place(at),
                 what: what.to_owned(),
                 max,
             })
         };
         self.bytes = self.bytes.saturating_add(text.len() as u64);
-        if text.len() as u64 > MAX_FILE {
-            return too("the file has too many bytes", MAX_FILE, 0);
-        }
         if self.bytes > MAX_BYTES {
             return too("the file and its imports have too many bytes", MAX_BYTES, 0);
         }
@@ -244,9 +228,8 @@ impl InputTotals {
             }
             equals = byte == b'=' || equals && byte.is_ascii_whitespace();
         }
-        for (at, _) in text.match_indices("xmlns") {
-            self.namespaces += 1;
-            if self.namespaces > MAX_NAMESPACES {
+        for (n, (at, _)) in text.match_indices("xmlns").enumerate() {
+            if n >= MAX_NAMESPACES {
                 return too("the file declares too many namespaces", MAX_NAMESPACES as u64, at);
             }
         }
@@ -256,42 +239,77 @@ impl InputTotals {
 
 /// A parsed file.
 pub(crate) struct Tree<'a> {
-    name: Arc<str>,
+    file: &'a LoadedFile,
     document: Document<'a>,
-    /// Offset of each line.
-    lines: Vec<usize>,
+    /// Elements that are left out because their names are too long, and their positions.
+    left_out: HashSet<NodeId>,
+    long_names: Vec<FilePosition>,
+}
+
+/// Declares prefixes of namespaces that a file uses without a declaration.
+fn declare_prefixes(file: &mut LoadedFile) {
+    for _ in 0..MAX_PREFIXES {
+        let Err(roxmltree::Error::UnknownNamespace(prefix, pos)) = parse_document(&file.mended.text) else {
+            return;
+        };
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let root = file.mended.text.match_indices('<').map(|(at, _)| at + 1);
+        let mut root = root.filter(|at| file.mended.text.get(*at..).is_some_and(|t| t.starts_with(is_name)));
+        let Some(at) = root
+            .next()
+            .filter(|_| prefix.chars().all(is_name) && !prefix.is_empty())
+        else {
+            return;
+        };
+        let line = pos.row;
+        let name = file.mended.text.get(at..).unwrap_or_default();
+        let end = at + name.find(|c: char| !is_name(c) && c != ':').unwrap_or(name.len());
+        file.mended.declare(end, &prefix, line);
+    }
+}
+
+fn parse_document(text: &str) -> Result<Document<'_>, roxmltree::Error> {
+    let options = ParsingOptions {
+        nodes_limit: MAX_NODES,
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(text, options)
 }
 
 impl<'a> Tree<'a> {
-    fn parse(name: &Arc<str>, text: &'a str) -> Result<Self, ImportError> {
-        let at = |line, column| FilePosition {
-            file: Arc::clone(name),
-            line,
-            column,
-        };
-        let options = ParsingOptions {
-            nodes_limit: MAX_NODES,
-            ..ParsingOptions::default()
-        };
-        let document = Document::parse_with_options(text, options).map_err(|e| {
+    fn parse(file: &'a mut LoadedFile) -> Result<Self, ImportError> {
+        declare_prefixes(file);
+        let file = &*file;
+        let document = parse_document(&file.mended.text).map_err(|e| {
             let pos = e.pos();
+            let lines = file
+                .mended
+                .text
+                .split_inclusive('\n')
+                .take((pos.row as usize).saturating_sub(1));
+            let start: usize = lines.map(str::len).sum();
+            let line = file.mended.text.get(start..).unwrap_or_default();
+            let before = line.chars().take((pos.col as usize).saturating_sub(1));
             ImportError::Xml {
-                place: at(pos.row, pos.col),
+                place: file.place(start + before.map(char::len_utf8).sum::<usize>()),
                 // Our own message gives the position.
                 reason: e.to_string().replacen(&format!(" at {pos}"), "", 1),
             }
         })?;
-        let starts = text
-            .bytes()
-            .enumerate()
-            .filter(|(_, b)| *b == b'\n')
-            .map(|(i, _)| i + 1);
-        let lines = std::iter::once(0).chain(starts).collect();
-        let tree = Self {
-            name: Arc::clone(name),
+        let mut tree = Self {
+            file,
             document,
-            lines,
+            left_out: HashSet::new(),
+            long_names: Vec::new(),
         };
+        tree.check_elements()?;
+        Ok(tree)
+    }
+
+    /// Checks the depth of the elements, and finds those whose names are too long.
+    fn check_elements(&mut self) -> Result<(), ImportError> {
+        let (mut left_out, mut long_names) = (HashSet::new(), Vec::new());
+        let tree = &*self;
         // Walks down and up again: no recursion here or later exceeds the stack.
         let (mut depth, mut node) = (0usize, tree.document.root_element());
         'walk: loop {
@@ -302,7 +320,12 @@ impl<'a> Tree<'a> {
                     max: MAX_DEPTH as u64,
                 });
             }
-            tree.short_names(node)?;
+            if let Some(id) = long_name(node) {
+                left_out.insert(id);
+                if long_names.len() < MAX_LONG_NAMES {
+                    long_names.push(tree.place(node));
+                }
+            }
             if let Some(child) = node.first_element_child() {
                 (depth, node) = (depth + 1, child);
                 continue;
@@ -321,37 +344,47 @@ impl<'a> Tree<'a> {
                 (depth, node) = (depth - 1, parent);
             }
         }
-        Ok(tree)
+        (self.left_out, self.long_names) = (left_out, long_names);
+        Ok(())
     }
 
     pub fn root(&self) -> Node<'_, 'a> {
         self.document.root_element()
     }
 
-    /// Checks that names are short: they are repeated for every array member and every level.
-    fn short_names(&self, node: Node<'_, '_>) -> Result<(), ImportError> {
-        let of_element = node.text().filter(|_| node.has_tag_name("name"));
-        let longest = node.attribute("name").into_iter().chain(of_element).map(str::len).max();
-        if longest.unwrap_or(0) > MAX_NAME {
-            return Err(ImportError::TooMuch {
-                place: self.place(node),
-                what: "a name has too many bytes".to_owned(),
-                max: MAX_NAME as u64,
-            });
-        }
-        Ok(())
+    /// Returns the child elements, without those that are left out.
+    pub fn elements<'n>(&'n self, node: Node<'n, 'a>) -> impl Iterator<Item = Node<'n, 'a>> + use<'n, 'a> {
+        node.children().filter(|n| n.is_element() && !self.is_left_out(*n))
+    }
+
+    /// Whether an element is left out.
+    pub fn is_left_out(&self, node: Node<'_, '_>) -> bool {
+        self.left_out.contains(&node.id())
+    }
+
+    /// Returns the places of what was assumed and mended to read the file, and of elements that are left out, with
+    /// texts.
+    pub fn mistakes(&self) -> impl Iterator<Item = (FilePosition, String)> + use<'_, 'a> {
+        let mended = &self.file.mended.mistakes;
+        let mended = mended
+            .iter()
+            .map(|(at, what)| (self.file.file_place(*at), what.clone()));
+        let long = |place: &FilePosition| {
+            let what = format!("its name has more than {MAX_NAME} bytes; it is left out");
+            (place.clone(), what)
+        };
+        let doubt = self.file.doubt.iter().cloned();
+        doubt.chain(mended).chain(self.long_names.iter().map(long))
+    }
+
+    /// Returns the number of mended mistakes that are not listed.
+    pub fn more_mistakes(&self) -> usize {
+        self.file.mended.more_mistakes
     }
 
     /// Returns the position of an element.
     pub fn place(&self, node: Node<'_, '_>) -> FilePosition {
-        let byte = node.range().start;
-        let line = self.lines.partition_point(|start| *start <= byte).max(1);
-        let start = self.lines.get(line - 1).copied().unwrap_or(0);
-        FilePosition {
-            file: Arc::clone(&self.name),
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-            column: u32::try_from(byte - start + 1).unwrap_or(u32::MAX),
-        }
+        self.file.place(node.range().start)
     }
 
     pub fn wrong(&self, node: Node<'_, '_>, reason: impl Into<String>) -> ImportError {
@@ -374,40 +407,14 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Parses `31` or `0x1f`.
-pub(crate) fn number(text: &str) -> Option<u64> {
-    let text = text.trim();
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
+/// Maximum number of elements with too long names that are listed.
+const MAX_LONG_NAMES: usize = 100;
 
-/// Returns the text of an element in one line, cut to the maximum length of a description.
-pub(crate) fn one_line(text: &str) -> String {
-    const MAX_DESCRIPTION: usize = 1000;
-    let mut out = String::new();
-    for word in text.split_whitespace() {
-        if out.len() + word.len() > MAX_DESCRIPTION {
-            out.push_str(" …");
-            break;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(word);
+/// Returns the element that has to be left out because its name is too long: names are repeated for every level.
+fn long_name(node: Node<'_, '_>) -> Option<NodeId> {
+    if node.attribute("name").is_some_and(|n| n.len() > MAX_NAME) {
+        return Some(node.id());
     }
-    out
-}
-
-/// Returns a text with line breaks and control characters replaced by spaces.
-pub(crate) fn one_name(text: &str) -> String {
-    let plain = |c: char| {
-        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
-            ' '
-        } else {
-            c
-        }
-    };
-    text.chars().map(plain).collect()
+    let is_long = node.has_tag_name("name") && node.text().is_some_and(|t| t.len() > MAX_NAME);
+    node.parent().filter(|_| is_long).map(|p| p.id())
 }

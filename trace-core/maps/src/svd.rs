@@ -4,31 +4,28 @@
 //! It reads the XML itself, because every expansion must be limited before it is made and every loss needs its
 //! position.
 
+mod arrays;
+mod derived;
 mod fields;
+mod reader;
 
+use self::arrays::Members;
+use self::derived::Chain;
 use self::fields::{effects, sentence};
-use super::draft::{Access, Body, Draft, MAX_REGISTERS};
+use self::reader::{MAX_DERIVED, Reader, child_text, first_text, text};
+use super::draft::{Access, Body, Draft, DraftRegister, MAX_REGISTERS};
 use super::error::{ImportError, LossKind};
 use super::options::Options;
-use super::source::{MAX_NAME, Tree, one_line};
+use super::source::Tree;
 use super::svd_elements::UnsupportedElements;
+use super::text::one_line;
 use roxmltree::{Node, NodeId};
-use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
+use trace_core::registers::{ArrayLevel, MAX_LEVELS};
 
-/// Maximum length of a chain of derived elements.
-const MAX_DERIVED: usize = 16;
-/// Maximum number of elements visited after the expansion of arrays and derived elements.
-const MAX_LOOKS: usize = 16_000_000;
-/// Maximum number of elements of a peripheral, cluster, register or field that are no registers: properties,
-/// interrupts.
-const MAX_PROPERTIES: usize = 4096;
 /// Maximum size of the register window of a map, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
-
-/// An element and the elements that it is derived from, nearest first.
-type Chain<'t> = Vec<Node<'t, 't>>;
 
 /// Properties that registers inherit.
 #[derive(Clone, Default)]
@@ -38,18 +35,16 @@ struct Inherited {
     reset: Option<u64>,
 }
 
-struct Reader<'t> {
-    tree: &'t Tree<'t>,
-    /// Elements by tag and name, in the order of the file.
-    named: HashMap<(&'t str, &'t str), Vec<Node<'t, 't>>>,
-    /// The first two of them under each parent: one of them may be the element that asks.
-    siblings: HashMap<(&'t str, &'t str, NodeId), (Node<'t, 't>, Option<Node<'t, 't>>)>,
-    /// Names of elements.
-    names: HashMap<NodeId, &'t str>,
-    enums: HashMap<NodeId, Option<usize>>,
-    steps: usize,
-    /// Number of visited elements; array members count shared ones again.
-    looks: Cell<usize>,
+/// The position of the registers that are read now.
+struct Scope<'s> {
+    block: &'s Rc<str>,
+    prefix: String,
+    suffix: String,
+    base: u64,
+    /// Levels of the arrays around them.
+    levels: Vec<ArrayLevel>,
+    inherited: Inherited,
+    depth: usize,
 }
 
 /// A peripheral of the file: its name, its bus address, and its element with those that it is derived from.
@@ -62,12 +57,16 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         return Err(tree.wrong(device, "the root element of an SVD is <device>"));
     }
     let mut reader = Reader::new(tree)?;
-    let own = Inherited::default().under(&reader, &[device])?;
-    let unit = reader.number(device, "addressUnitBits")?.unwrap_or(8);
+    let own = Inherited::default().under(&reader, draft, &[device]);
+    let own = draft.or_left_out(own)?.unwrap_or_default();
+    let unit = draft
+        .or_left_out(reader.number(device, "addressUnitBits"))?
+        .flatten()
+        .unwrap_or(8);
     if unit != 8 {
         return Err(tree.wrong(device, format!("the address unit has {unit} bits (expected 8)")));
     }
-    let found = reader.peripherals()?;
+    let found = reader.peripherals(draft)?;
     let names = || {
         let list: Vec<String> = found
             .iter()
@@ -76,7 +75,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             .collect();
         list.join(", ")
     };
-    if found.is_empty() {
+    if found.is_empty() && draft.losses.is_empty() {
         return Err(tree.wrong(device, "the file has no peripherals"));
     }
     if let Some(missing) = options.blocks.iter().find(|b| !found.iter().any(|(n, ..)| n == *b)) {
@@ -109,11 +108,12 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
                 ),
             });
         }
-        end = end.max(reader.peripheral(draft, peripheral, base, &own, wanted.len() > 1)?);
+        let read_to = reader.peripheral(draft, peripheral, base, &own, wanted.len() > 1);
+        end = end.max(draft.or_left_out(read_to)?.unwrap_or(0));
         let interrupts: usize = chain
             .first()
             .map_or(0, |n| n.children().filter(|c| c.has_tag_name("interrupt")).count());
-        for node in chain {
+        for node in chain.iter() {
             if read.insert(node.id()) {
                 wordless.visit_tree(draft, tree, *node);
             }
@@ -129,7 +129,11 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     let last = draft
         .registers
         .iter()
-        .map(|r| r.offset.saturating_add(r.body.bits / 8))
+        .map(|r| {
+            r.offset
+                .saturating_add(r.shape().span())
+                .saturating_add(r.body.bits / 8)
+        })
         .max()
         .unwrap_or(4);
     let bytes = end.max(last).min(MAX_WINDOW);
@@ -163,41 +167,10 @@ fn describe(draft: &mut Draft, options: &Options, device: Node<'_, '_>, start: u
     draft.provenance = one_line(&format!("Imported from {}, CMSIS-SVD{vendor}{version}.", draft.file));
 }
 
-/// Returns the text of a child element, or `None` if it is missing or empty.
-fn text<'t>(node: Node<'t, 't>, tag: &str) -> Option<&'t str> {
-    let child = node.children().find(|n| n.has_tag_name(tag))?;
-    child.text().map(str::trim).filter(|t| !t.is_empty())
-}
-
-fn first_text<'t>(chain: &[Node<'t, 't>], tag: &str) -> Option<&'t str> {
-    chain.iter().find_map(|n| text(*n, tag))
-}
-
-/// Parses a number in SVD notation: `12`, `0x1f`, `#101`, `4k`. Don't-care bits are 0.
-fn number(text: &str) -> Option<u64> {
-    let text = text.trim().trim_start_matches('+');
-    if let Some(bits) = text
-        .strip_prefix('#')
-        .or_else(|| text.strip_prefix("0b"))
-        .or_else(|| text.strip_prefix("0B"))
-    {
-        return u64::from_str_radix(&bits.replace(['x', 'X'], "0"), 2).ok();
-    }
-    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        return u64::from_str_radix(hex, 16).ok();
-    }
-    let (digits, factor) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (text.get(..at)?, 1u64 << 10),
-        (at, 'm' | 'M') => (text.get(..at)?, 1 << 20),
-        (at, 'g' | 'G') => (text.get(..at)?, 1 << 30),
-        (at, 't' | 'T') => (text.get(..at)?, 1 << 40),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
 impl Inherited {
-    fn under(&self, reader: &Reader<'_>, chain: &[Node<'_, '_>]) -> Result<Self, ImportError> {
+    /// Returns the properties of an element under these. A reset value that is no number is left out; it is only
+    /// described.
+    fn under(&self, reader: &Reader<'_>, draft: &mut Draft, chain: &[Node<'_, '_>]) -> Result<Self, ImportError> {
         let mut own = self.clone();
         if let Some(size) = reader.first_number(chain, "size")? {
             own.size = Some(size);
@@ -205,78 +178,29 @@ impl Inherited {
         if let Some(access) = chain.iter().find_map(|n| child_text(*n, "access")) {
             own.access = Some(access);
         }
-        if let Some(reset) = reader.first_number(chain, "resetValue")? {
+        let reset = reader.first_number(chain, "resetValue");
+        if let Some(reset) = draft.or_left_out(reset)?.flatten() {
             own.reset = Some(reset);
         }
         Ok(own)
     }
 }
 
-fn child_text(node: Node<'_, '_>, tag: &str) -> Option<String> {
-    let child = node.children().find(|n| n.has_tag_name(tag))?;
-    child.text().map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
-}
-
 impl<'t> Reader<'t> {
-    /// Creates the reader of a tree: finds its elements by name.
-    fn new(tree: &'t Tree<'t>) -> Result<Self, ImportError> {
-        let mut reader = Self {
-            tree,
-            named: HashMap::new(),
-            siblings: HashMap::new(),
-            names: HashMap::new(),
-            enums: HashMap::new(),
-            steps: 0,
-            looks: Cell::new(0),
-        };
-        let device = tree.root();
-        for node in device.descendants().filter(Node::is_element) {
-            let tag = node.tag_name().name();
-            if matches!(
-                tag,
-                "device" | "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
-            ) && let Some(name) = text(node, "name")
-            {
-                // They are searched for every property, and again for every array member.
-                let others = |n: &Node<'_, '_>| {
-                    let listed = ["register", "cluster", "enumeratedValue"];
-                    !n.is_text() && !listed.contains(&n.tag_name().name())
-                };
-                if node.children().filter(others).count() > MAX_PROPERTIES {
-                    return Err(ImportError::TooMuch {
-                        place: tree.place(node),
-                        what: format!("a {tag} has too many elements that are not registers"),
-                        max: MAX_PROPERTIES as u64,
-                    });
-                }
-                reader.names.insert(node.id(), name);
-                reader.named.entry((tag, name)).or_default().push(node);
-                if let Some(parent) = node.parent() {
-                    let first = reader.siblings.entry((tag, name, parent.id())).or_insert((node, None));
-                    if first.0 != node && first.1.is_none() {
-                        first.1 = Some(node);
-                    }
-                }
-            }
-        }
-        Ok(reader)
-    }
-
     /// Returns the peripherals of the file, members of arrays one by one.
-    fn peripherals(&mut self) -> Result<Vec<Peripheral<'t>>, ImportError> {
+    fn peripherals(&mut self, draft: &mut Draft) -> Result<Vec<Peripheral<'t>>, ImportError> {
         let (tree, device) = (self.tree, self.tree.root());
-        let peripherals: Vec<Node<'t, 't>> = device
-            .children()
-            .filter(|n| n.has_tag_name("peripherals"))
-            .flat_map(|n| n.children())
-            .filter(|n| n.has_tag_name("peripheral"))
-            .collect();
+        let lists = device.children().filter(|n| n.has_tag_name("peripherals"));
         let mut found: Vec<Peripheral<'t>> = Vec::new();
-        for node in peripherals {
-            let chain = self.chain(node)?;
-            let base = self.number(node, "baseAddress")?;
-            let base = base.ok_or_else(|| tree.wrong(node, "a peripheral has no baseAddress"))?;
-            for (name, at) in self.repeats(&chain, base)? {
+        for node in lists
+            .flat_map(|n| tree.elements(n))
+            .filter(|n| n.has_tag_name("peripheral"))
+        {
+            let members = self.peripheral_members(node);
+            let Some((chain, members)) = draft.or_left_out(members)? else {
+                continue;
+            };
+            for (name, at) in members {
                 found.push((name, at, chain.clone()));
                 if found.len() > MAX_REGISTERS {
                     return Err(self.many(node));
@@ -284,6 +208,16 @@ impl<'t> Reader<'t> {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the names and addresses of a peripheral, or of the members of an array.
+    #[allow(clippy::type_complexity, reason = "the parts of a list of peripherals")]
+    fn peripheral_members(&self, node: Node<'t, 't>) -> Result<(Chain<'t>, Vec<(String, u64)>), ImportError> {
+        let chain = self.chain(node)?;
+        let base = self.number(node, "baseAddress")?;
+        let base = base.ok_or_else(|| self.tree.wrong(node, "a peripheral has no baseAddress"))?;
+        let members = self.members(&chain, base)?.one_by_one();
+        Ok((chain, members))
     }
 
     /// Reads the registers of a peripheral at an offset of the window. Returns the end of its address blocks.
@@ -302,7 +236,8 @@ impl<'t> Reader<'t> {
             .find_map(|n| n.children().find(|c| c.has_tag_name("addressBlock")))
             .iter()
         {
-            let (offset, size) = (self.number(*block, "offset")?, self.number(*block, "size")?);
+            let offset = draft.or_left_out(self.number(*block, "offset"))?.flatten();
+            let size = draft.or_left_out(self.number(*block, "size"))?.flatten();
             end = end.max(
                 base.saturating_add(offset.unwrap_or(0))
                     .saturating_add(size.unwrap_or(0)),
@@ -316,242 +251,109 @@ impl<'t> Reader<'t> {
         } else {
             prefix
         };
-        let own = own.under(self, chain)?;
+        let own = own.under(self, draft, chain)?;
         if let Some(list) = chain
             .iter()
             .find_map(|n| n.children().find(|c| c.has_tag_name("registers")))
         {
-            self.list(draft, list, &block, &outer, suffix, base, &own, 0)?;
+            let scope = Scope {
+                block: &block,
+                prefix: outer.replace(['{', '}'], "_"),
+                suffix: suffix.replace(['{', '}'], "_"),
+                base,
+                levels: Vec::new(),
+                inherited: own,
+                depth: 0,
+            };
+            self.list(draft, list, &scope)?;
         }
         Ok(end)
     }
 
-    fn number(&self, node: Node<'_, '_>, tag: &str) -> Result<Option<u64>, ImportError> {
-        let Some(text) = child_text(node, tag) else {
-            return Ok(None);
-        };
-        let value = number(&text).ok_or_else(|| {
-            let text: String = text.chars().take(40).collect();
-            self.tree.wrong(node, format!("{tag} is '{text}' (expected a number)"))
-        })?;
-        Ok(Some(value))
-    }
-
-    fn first_number(&self, chain: &[Node<'_, '_>], tag: &str) -> Result<Option<u64>, ImportError> {
-        for node in chain {
-            if let Some(n) = self.number(*node, tag)? {
-                return Ok(Some(n));
-            }
-        }
-        Ok(None)
-    }
-
-    fn many(&self, node: Node<'_, '_>) -> ImportError {
-        ImportError::TooMuch {
-            place: self.tree.place(node),
-            what: "arrays have too many members".to_owned(),
-            max: MAX_REGISTERS as u64,
-        }
-    }
-
-    /// Counts the elements visited for something built from `chain`.
-    fn look(&self, chain: &[Node<'t, 't>]) -> Result<(), ImportError> {
-        let children: usize = chain.iter().map(|n| 1 + n.children().count()).sum();
-        self.looks.set(self.looks.get().saturating_add(children));
-        match chain.first() {
-            Some(node) if self.looks.get() > MAX_LOOKS => Err(ImportError::TooMuch {
-                place: self.tree.place(*node),
-                what: "arrays and derived elements expand to too many elements".to_owned(),
-                max: MAX_LOOKS as u64,
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns an element followed by the elements that it is derived from.
-    fn chain(&self, node: Node<'t, 't>) -> Result<Chain<'t>, ImportError> {
-        let mut chain = vec![node];
-        let mut last = node;
-        while let Some(path) = last.attribute("derivedFrom") {
-            let base = self.find(last, path)?;
-            let base = base.ok_or_else(|| {
-                self.tree
-                    .wrong(last, format!("it is derived from {path}, which does not exist"))
-            })?;
-            if chain.contains(&base) {
-                return Err(self.tree.wrong(last, format!("it is derived from {path} in a cycle")));
-            }
-            if chain.len() >= MAX_DERIVED {
-                return Err(self.tree.wrong(
-                    last,
-                    format!("more than {MAX_DERIVED} elements are derived from each other"),
-                ));
-            }
-            chain.push(base);
-            last = base;
-        }
-        Ok(chain)
-    }
-
-    /// Resolves a path: a sibling, or else any element of the same tag with the path's last name under elements of its
-    /// other names.
-    fn find(&self, node: Node<'t, 't>, path: &'t str) -> Result<Option<Node<'t, 't>>, ImportError> {
-        let tag = node.tag_name().name();
-        let mut parts = path.rsplit('.');
-        let last = parts.next().unwrap_or_default();
-        let outer: Vec<&str> = parts.collect();
-        let Some(key) = self.named.get(&(tag, last)) else {
-            return Ok(None);
-        };
-        if outer.is_empty() {
-            let near = node.parent().and_then(|p| self.siblings.get(&(tag, last, p.id())));
-            let sibling = near.and_then(|(a, b)| if *a == node { *b } else { Some(*a) });
-            return Ok(sibling.or_else(|| key.iter().find(|n| **n != node).copied()));
-        }
-        for candidate in key {
-            self.looks.set(self.looks.get().saturating_add(1));
-            if self.looks.get() > MAX_LOOKS {
-                return Err(self.tree.wrong(node, format!("too many elements have the name {last}")));
-            }
-            let mut above = candidate.ancestors().skip(1).filter_map(|n| self.names.get(&n.id()));
-            if outer.iter().all(|part| above.next() == Some(part)) {
-                return Ok(Some(*candidate));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns names and offsets of the members of an array; for a single element, its own.
-    fn repeats(&self, chain: &[Node<'t, 't>], at: u64) -> Result<Vec<(String, u64)>, ImportError> {
-        let Some(node) = chain.first().copied() else {
-            return Ok(Vec::new());
-        };
-        let name = text(node, "name").or_else(|| first_text(chain, "name"));
-        let name = name.ok_or_else(|| self.tree.wrong(node, "the element has no name"))?;
-        let Some(dim) = self.first_number(chain, "dim")? else {
-            return Ok(vec![(name.to_owned(), at)]);
-        };
-        if dim == 0 {
-            return Err(self.tree.wrong(node, "dim is 0 (expected at least 1)"));
-        }
-        if dim > MAX_REGISTERS as u64 {
-            return Err(self.many(node));
-        }
-        let increment = self.first_number(chain, "dimIncrement")?;
-        let increment = increment.ok_or_else(|| self.tree.wrong(node, "an array has no dimIncrement"))?;
-        let index = self.indices(chain, dim)?;
-        let mut all = Vec::new();
-        for (n, index) in (0..dim).zip(index) {
-            let offset = n.checked_mul(increment).and_then(|d| d.checked_add(at));
-            let offset = offset.ok_or_else(|| self.tree.wrong(node, "the addresses exceed 64 bits"))?;
-            let member = name.replace("[%s]", &index).replace("%s", &index);
-            if member.len() > 2 * MAX_NAME {
-                return Err(self.tree.wrong(node, "the names of the members are too long"));
-            }
-            all.push((member, offset));
-        }
-        Ok(all)
-    }
-
-    /// Parses `dimIndex`: `0-3`, `A-D`, `left,right`; numbers from 0 if there is none.
-    fn indices(&self, chain: &[Node<'t, 't>], dim: u64) -> Result<Vec<String>, ImportError> {
-        let Some(text) = first_text(chain, "dimIndex") else {
-            return Ok((0..dim).map(|n| n.to_string()).collect());
-        };
-        let mut all: Vec<String> = Vec::new();
-        for part in text.split(',').map(str::trim) {
-            let range = part.split_once('-').and_then(|(a, b)| {
-                if let (Ok(a), Ok(b)) = (a.parse::<u64>(), b.parse::<u64>()) {
-                    let many = b.checked_sub(a).filter(|d| *d <= MAX_REGISTERS as u64);
-                    return many.map(|_| (a..=b).map(|n| n.to_string()).collect::<Vec<_>>());
-                }
-                match (a.as_bytes(), b.as_bytes()) {
-                    ([a @ b'A'..=b'Z'], [b @ b'A'..=b'Z']) if a <= b => {
-                        Some((*a..=*b).map(|c| char::from(c).to_string()).collect())
-                    }
-                    _ => None,
-                }
-            });
-            match range {
-                Some(list) => all.extend(list),
-                None => all.push(part.to_owned()),
-            }
-            if all.len() as u64 > dim {
-                break;
-            }
-        }
-        if all.len() as u64 != dim {
-            let node = chain.first().copied().unwrap_or_else(|| self.tree.root());
-            return Err(self.tree.wrong(node, format!("dimIndex does not name {dim} members")));
-        }
-        Ok(all)
-    }
-
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "what a cluster passes on to the registers in it"
-    )]
-    fn list(
-        &mut self,
-        draft: &mut Draft,
-        list: Node<'t, 't>,
-        block: &Rc<str>,
-        prefix: &str,
-        suffix: &str,
-        base: u64,
-        inherited: &Inherited,
-        depth: usize,
-    ) -> Result<(), ImportError> {
-        if depth > MAX_DERIVED {
+    /// Reads the registers and clusters of a list. An element that cannot be read is reported and left out.
+    fn list(&mut self, draft: &mut Draft, list: Node<'t, 't>, scope: &Scope<'_>) -> Result<(), ImportError> {
+        if scope.depth > MAX_DERIVED {
             return Err(self
                 .tree
                 .wrong(list, format!("clusters are nested more than {MAX_DERIVED} deep")));
         }
-        for node in list.children() {
-            let cluster = node.has_tag_name("cluster");
-            if !cluster && !node.has_tag_name("register") {
-                continue;
-            }
-            let chain = self.chain(node)?;
-            self.look(&chain)?;
-            let offset = self.first_number(&chain, "addressOffset")?;
-            let offset = offset.ok_or_else(|| self.tree.wrong(node, "the element has no addressOffset"))?;
-            let at = base
-                .checked_add(offset)
-                .ok_or_else(|| self.tree.wrong(node, "the address exceeds 64 bits"))?;
-            let own = inherited.under(self, &chain)?;
-            let members = self.repeats(&chain, at)?;
-            self.steps = self.steps.saturating_add(members.len());
-            if self.steps > 16 * MAX_REGISTERS {
-                return Err(self.many(node));
-            }
-            if cluster {
-                for (name, at) in members {
-                    for from in &chain {
-                        let inner = format!("{prefix}{name}_");
-                        let has = from
-                            .children()
-                            .any(|n| n.has_tag_name("register") || n.has_tag_name("cluster"));
-                        if has {
-                            self.list(draft, *from, block, &inner, suffix, at, &own, depth + 1)?;
-                            break;
-                        }
-                    }
-                    if draft.registers.len() > MAX_REGISTERS {
-                        return Err(self.many(node));
-                    }
-                }
-                continue;
-            }
-            let body = Rc::new(self.register(draft, &chain, &own)?);
-            for (name, at) in members {
-                draft.register(block, format!("{prefix}{name}{suffix}"), at, &body)?;
+        let tree = self.tree;
+        for node in tree.elements(list) {
+            if node.has_tag_name("cluster") || node.has_tag_name("register") {
+                let read = self.list_element(draft, node, scope);
+                draft.or_left_out(read)?;
             }
         }
         Ok(())
     }
 
-    fn register(&mut self, draft: &mut Draft, chain: &[Node<'t, 't>], own: &Inherited) -> Result<Body, ImportError> {
+    fn list_element(&mut self, draft: &mut Draft, node: Node<'t, 't>, scope: &Scope<'_>) -> Result<(), ImportError> {
+        let chain = self.chain(node)?;
+        self.look(&chain)?;
+        let offset = self.first_number(&chain, "addressOffset")?;
+        let offset = offset.ok_or_else(|| self.tree.wrong(node, "the element has no addressOffset"))?;
+        let at = scope
+            .base
+            .checked_add(offset)
+            .ok_or_else(|| self.tree.wrong(node, "the address exceeds 64 bits"))?;
+        let own = scope.inherited.under(self, draft, &chain)?;
+        let members = self.members(&chain, at)?;
+        let Scope { prefix, suffix, .. } = scope;
+        // Each place of the members: one for an array that the map can hold as one.
+        let places: Vec<(String, u64, Vec<ArrayLevel>)> = match members {
+            Members::Array { .. } if scope.levels.len() >= MAX_LEVELS => {
+                return Err(self
+                    .tree
+                    .wrong(node, format!("arrays are nested more than {MAX_LEVELS} deep")));
+            }
+            Members::Array { name, at, level } => {
+                vec![(name, at, scope.levels.iter().copied().chain([level]).collect())]
+            }
+            members => {
+                let all = members.one_by_one().into_iter();
+                all.map(|(name, at)| (name, at, scope.levels.clone())).collect()
+            }
+        };
+        self.steps = self.steps.saturating_add(places.len());
+        if self.steps > 16 * MAX_REGISTERS {
+            return Err(self.many(node));
+        }
+        if node.has_tag_name("cluster") {
+            let is_item = |n: Node<'_, '_>| n.has_tag_name("register") || n.has_tag_name("cluster");
+            let from = chain.iter().find(|n| n.children().any(is_item));
+            for (name, base, levels) in places {
+                let inner = Scope {
+                    block: scope.block,
+                    prefix: format!("{prefix}{name}_"),
+                    suffix: suffix.clone(),
+                    base,
+                    levels,
+                    inherited: own.clone(),
+                    depth: scope.depth + 1,
+                };
+                if let Some(from) = from {
+                    self.list(draft, *from, &inner)?;
+                }
+                if draft.registers.len() > MAX_REGISTERS {
+                    return Err(self.many(node));
+                }
+            }
+            return Ok(());
+        }
+        let body = Rc::new(self.register(draft, &chain, &own)?);
+        for (name, offset, levels) in places {
+            draft.register(DraftRegister {
+                name: format!("{prefix}{name}{suffix}"),
+                block: Rc::clone(scope.block),
+                offset,
+                levels,
+                body: Rc::clone(&body),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, draft: &mut Draft, chain: &Chain<'t>, own: &Inherited) -> Result<Body, ImportError> {
         let Some(node) = chain.first().copied() else {
             return Err(self.tree.wrong(self.tree.root(), "a register that cannot be imported"));
         };
@@ -584,10 +386,13 @@ impl<'t> Reader<'t> {
             .find_map(|n| n.children().find(|c| c.has_tag_name("fields")))
         {
             self.look(&[list])?;
-            for node in list.children().filter(|n| n.has_tag_name("field")) {
-                let chain = self.chain(node)?;
-                self.look(&chain)?;
-                self.field(draft, &chain, access, &mut fields)?;
+            let tree = self.tree;
+            for node in tree.elements(list).filter(|n| n.has_tag_name("field")) {
+                let read = self.chain(node).and_then(|chain| {
+                    self.look(&chain)?;
+                    self.field(draft, &chain, access, &mut fields)
+                });
+                draft.or_left_out(read)?;
             }
         }
         Ok(Body {

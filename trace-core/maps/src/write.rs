@@ -4,10 +4,11 @@
 use super::compact;
 use super::draft::{Access, Draft, DraftRegister};
 use super::error::{ImportError, Loss, LossKind};
-use super::map_text::{AliasedRegister, MAX_ALSO, fields_text, quoted};
+use super::map_text::{fields_text, levels_text, quoted};
 use super::options::{Format, Options};
-use super::source::one_name;
-use std::collections::{HashMap, HashSet};
+use super::overlaps::accepted;
+use super::text::one_name;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use trace_core::registers::RegisterMap;
 
@@ -27,7 +28,9 @@ pub struct ImportedMap {
     pub text: String,
     /// Number of imported registers, array members counted. A 64-bit register counts once.
     pub registers: usize,
-    /// Number of fields of all registers.
+    /// Number of arrays of registers.
+    pub arrays: usize,
+    /// Number of fields of all registers, array members counted.
     pub fields: usize,
     /// Number of layouts of descriptors and entries.
     pub layouts: usize,
@@ -45,7 +48,8 @@ pub struct ImportedMap {
 
 pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Result<ImportedMap, ImportError> {
     let window = window(&draft)?;
-    let registers = registers(&mut draft, window);
+    let registers = accepted(&mut draft, window);
+    let arrays = registers.iter().filter(|(r, _)| !r.levels.is_empty()).count();
     let mut out = String::new();
     head(&mut out, &draft, options, window);
     let mut used = HashSet::new();
@@ -55,8 +59,10 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         count = compact::write(&mut text, &mut draft, &registers, &mut used);
     } else {
         for (register, also) in &registers {
-            count.1 += register_text(&mut text, &mut draft, register, also, &mut used);
-            count.0 += 1;
+            let members = usize::try_from(register.shape().members()).unwrap_or(usize::MAX);
+            let fields = register_text(&mut text, &mut draft, register, also, &mut used);
+            count.1 = fields.saturating_mul(members).saturating_add(count.1);
+            count.0 = members.saturating_add(count.0);
         }
     }
     let mut layouts = (0, 0);
@@ -107,8 +113,12 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         }
         enums += 1;
         let _ = writeln!(out, "\n[enum.{}]", quoted(name));
-        for (value, meaning) in values {
-            let _ = writeln!(out, "{value:#x} = {}", quoted(meaning));
+        for v in values {
+            let (value, name) = (v.value, quoted(&v.name));
+            let _ = match v.doc.as_str() {
+                "" => writeln!(out, "{value:#x} = {name}"),
+                doc => writeln!(out, "{value:#x} = {{ name = {name}, doc = {} }}", quoted(doc)),
+            };
         }
     }
     out.push_str(&text);
@@ -133,6 +143,7 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         name: draft.name,
         text: out,
         registers: count.0,
+        arrays,
         fields: count.1,
         layouts: layouts.0,
         layout_fields: layouts.1,
@@ -145,7 +156,11 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
 
 /// Returns the size of the register window in bytes: as given by the file, or up to the end of the last register.
 fn window(draft: &Draft) -> Result<u64, ImportError> {
-    let end = |r: &DraftRegister| r.offset.saturating_add(r.body.bits / 8);
+    let end = |r: &DraftRegister| {
+        r.offset
+            .saturating_add(r.shape().span())
+            .saturating_add(r.body.bits / 8)
+    };
     let reported = draft.window.filter(|w| *w <= MAX_WINDOW && *w >= 4);
     let last = draft.registers.iter().map(end).filter(|e| *e <= MAX_WINDOW).max();
     let bytes = reported.or(last).unwrap_or(4096).clamp(4, MAX_WINDOW);
@@ -153,113 +168,6 @@ fn window(draft: &Draft) -> Result<u64, ImportError> {
         Some(w) => w.next_multiple_of(4).min(MAX_WINDOW),
         None => bytes.next_power_of_two().max(0x100),
     })
-}
-
-/// Returns the registers that the format accepts: aligned, inside the window, each byte once, each name once. The first
-/// register of a file for its bytes stays.
-fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
-    let all = std::mem::take(&mut draft.registers).into_iter().enumerate();
-    // Decided in the order of the file, which gives the main name.
-    let mut taken: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
-    let mut kept: HashMap<usize, AliasedRegister> = HashMap::new();
-    for (n, r) in all {
-        let (at, bits, name) = (r.body.at.clone(), r.body.bits, r.name.clone());
-        let (bytes, align) = match bits {
-            8 | 16 | 32 => (bits / 8, bits / 8),
-            64 => (8, 4),
-            _ => {
-                draft.lose(at, LossKind::Width, || {
-                    format!("{name} has {bits} bits, but registers have 8, 16, 32 or 64")
-                });
-                continue;
-            }
-        };
-        let Some(end) = r
-            .offset
-            .checked_add(bytes)
-            .filter(|e| *e <= window && r.offset.is_multiple_of(align))
-        else {
-            draft.lose(at, LossKind::Outside, || {
-                format!(
-                    "{name} at {:#x} is not aligned to its {bytes} bytes or not within the {window:#x} bytes of the \
-                     map",
-                    r.offset
-                )
-            });
-            continue;
-        };
-        if let Some((_, (_, first))) = taken.range(..end).next_back().filter(|(_, (e, _))| *e > r.offset) {
-            let Some((other, also)) = kept.get_mut(first) else {
-                continue;
-            };
-            let same = other.offset == r.offset && other.body.bits == bits;
-            let main = other.name.clone();
-            if name != main && also.len() < MAX_ALSO {
-                let doc = if r.body.doc.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", r.body.doc)
-                };
-                also.push(format!("{name}{doc}"));
-            }
-            let offset = r.offset;
-            draft.lose(at, LossKind::Overlap, || {
-                let how = if same {
-                    "is at the same offset as"
-                } else {
-                    "shares bytes with"
-                };
-                format!(
-                    "{name} at {offset:#x} {how} {main}; {main} keeps its name and fields, and the description \
-                         names the other"
-                )
-            });
-            continue;
-        }
-        taken.insert(r.offset, (end, n));
-        kept.insert(n, (r, Vec::new()));
-    }
-    let mut kept: Vec<AliasedRegister> = kept.into_values().collect();
-    kept.sort_by_key(|(r, _)| r.offset);
-    name_uniquely(draft, &mut kept);
-    kept
-}
-
-/// Gives each register a name of its own, in the order of offsets.
-fn name_uniquely(draft: &mut Draft, registers: &mut [AliasedRegister]) {
-    // Halves of 64-bit registers have their own names.
-    let mut names: HashSet<String> = HashSet::new();
-    let mut next: HashMap<String, u32> = HashMap::new();
-    for (r, _) in registers {
-        let plain: String = r
-            .name
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
-        let mut name = plain.clone();
-        let free = |name: &str, names: &HashSet<String>, wide: bool| {
-            let halves = wide && (names.contains(&format!("{name}_LO")) || names.contains(&format!("{name}_HI")));
-            !name.is_empty() && !halves && !names.contains(name)
-        };
-        let wide = r.body.bits == 64;
-        while !free(&name, &names, wide) {
-            let n = next.entry(plain.clone()).or_insert(1);
-            *n += 1;
-            name = format!("{plain}_{n}");
-        }
-        if name != plain {
-            let old = &r.name;
-            draft.lose(r.body.at.clone(), LossKind::Name, || {
-                format!("a second register has the name {old}; it is renamed to {name}")
-            });
-        }
-        if wide {
-            names.insert(format!("{name}_LO"));
-            names.insert(format!("{name}_HI"));
-        }
-        names.insert(name.clone());
-        r.name = name;
-    }
 }
 
 fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
@@ -332,6 +240,7 @@ fn register_text(
             let _ = writeln!(out, "width = {}", bits / 8);
         }
     }
+    out.push_str(&levels_text(&register.levels));
     let access = match body.access {
         Access::Read => "access = \"ro\"\n",
         Access::Write => "access = \"wo\"\nreplay = false\n",
@@ -348,10 +257,13 @@ fn register_text(
         }
         let _ = write!(doc, "Also in these bytes: {}.", also.join(", "));
     }
-    if doc.is_empty() {
+    // Members of an array without a description are described by their own names.
+    if doc.is_empty() && register.levels.is_empty() {
         doc.clone_from(&register.name);
     }
-    let _ = writeln!(out, "doc = {}", quoted(&doc));
+    if !doc.is_empty() {
+        let _ = writeln!(out, "doc = {}", quoted(&doc));
+    }
     let (lines, count) = fields_text(draft, &register.name, body.bits, &body.fields, used, false);
     out.push_str(&lines);
     count

@@ -131,8 +131,9 @@ pub fn usage(
 ) -> Result<Vec<Usage>, Cancelled> {
     let by = count.by;
     let device = RecordedRegisters::new(recording);
-    let mut blocks: Vec<&str> =
-        device.map_or_else(Vec::new, |d| d.map().registers().map(|r| r.block.as_str()).collect());
+    let mut blocks: Vec<&str> = device.map_or_else(Vec::new, |d| {
+        d.map().first_members().map(|r| r.block.as_str()).collect()
+    });
     blocks.sort_unstable();
     blocks.dedup();
     // The table has no widths: the register at the first byte of an access stands for it.

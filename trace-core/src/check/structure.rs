@@ -92,7 +92,7 @@ fn without_names(recording: &Recording) -> String {
     if let Some(explanation) = find_family(recording).explain_missing_map(recording, &file) {
         return explanation;
     }
-    let how = "`kinescope regmaps import` makes a map from an SVD, rules-ng-ng or genxml file";
+    let how = "`kinescope regmaps import` makes a map from an SVD, rules-ng-ng, genxml or csbgen file";
     match recording.hardware() {
         Some(h) if id == 0 && h.is_named() => {
             let id = h.id();
@@ -121,7 +121,7 @@ pub(super) fn check_registers(
             .get(usize::from(s))
             .is_some_and(|s| s.kind == SpaceKind::Registers)
     };
-    let Some(device) = RecordedRegisters::new(recording) else {
+    let Some(device) = RecordedRegisters::new(recording).filter(|d| d.has_map()) else {
         if let Some((event, _)) = recording
             .events
             .accesses(0..recording.events.len())

@@ -14,7 +14,7 @@ use super::stream::{self, Item, Key, Rule, Side, SpaceNumbers, Stream};
 use crate::RegOffset;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Recording};
-use crate::registers::{RegisterMap, Role, format_location};
+use crate::registers::{Direction, RegisterMap, Role, format_location};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -621,10 +621,13 @@ impl Work<'_, '_> {
             let (v, w) = (value(x), value(y));
             let mut fields = Vec::new();
             if let (Some(r), true) = (known, v.is_some() && w.is_some()) {
-                for field in &r.layout.fields {
+                for field in r.layout.fields.iter() {
                     let of = |value: Option<u64>| value.map(|v| field.extract(v));
                     if of(v) != of(w) {
-                        let text = |value: Option<u64>| of(value).map(|v| field.text(v)).unwrap_or_default();
+                        let side = x.or(y).map(|s| s.1.write).unwrap_or_default();
+                        let direction = Direction::new(side);
+                        let text =
+                            |value: Option<u64>| of(value).map(|v| field.text_in(v, direction)).unwrap_or_default();
                         fields.push((field.name.clone(), text(v), text(w)));
                     }
                 }

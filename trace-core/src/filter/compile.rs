@@ -13,10 +13,11 @@ use super::syntax::{Condition, Node, Query, Test, TypedText, Value};
 use crate::check::Submit;
 use crate::progress::Progress;
 use crate::recording::{EventKind, InterruptLine, Recording};
-use crate::registers::{FieldKind, Layout, RecordedRegisters, RegisterMap};
+use crate::registers::{FieldKind, Layout, NamedValues, RecordedRegisters, RegisterMap};
 use crate::xref::{self, XrefData as _, XrefIndex};
 use regex::Regex;
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Maximum number of references of one target.
@@ -130,7 +131,7 @@ impl Query {
         let none = Derived::default();
         let mut c = Compiler {
             recording,
-            device: RecordedRegisters::new(recording),
+            device: RecordedRegisters::new(recording).filter(|d| d.has_map()),
             derived: derived.unwrap_or(&none),
             jobs: None,
             interrupts: None,
@@ -422,7 +423,7 @@ impl Compiler<'_> {
                         (RegisterTest::Named(one), "register")
                     };
                     let whole_access = !block && n.text.contains([' ', '[']);
-                    if !whole_access && !map.registers().any(|r| one.register(r)) {
+                    if !whole_access && !map.any_register(|r| one.register(r)) {
                         let known = known_names(map, block);
                         return Err(unknown(what, n, known.iter().map(String::as_str)));
                     }
@@ -501,7 +502,7 @@ impl Compiler<'_> {
     ) -> Result<Check, FilterError> {
         let lower = name.text.to_lowercase();
         let meant = RegisterTest::Holds(lower.clone());
-        if device.map().registers().any(|r| meant.register(r)) {
+        if device.map().any_register(|r| meant.register(r)) {
             return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
         }
         // `JS_COMMAND` stands for that register of every slot, and no register name contains it.
@@ -604,7 +605,7 @@ fn compile_field(t: &Test, device: RecordedRegisters, register: &str, field: &st
         return Err(no_field_error(name, register, field, layout));
     };
     let values = |value: &TypedText| match &f.kind {
-        FieldKind::Enum(names) => enum_value(names, value),
+        FieldKind::Enum(names) => field_value(names, f.written.as_deref(), value),
         FieldKind::Bool => match value.text.to_ascii_lowercase().as_str() {
             "yes" | "true" | "on" => Ok(1),
             "no" | "false" | "off" => Ok(0),
@@ -644,27 +645,35 @@ fn words<'k>() -> impl Iterator<Item = &'k str> {
 /// Returns the names by which registers, or their blocks, can be referenced.
 pub(super) fn known_names(map: &RegisterMap, block: bool) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    for r in map.registers() {
-        if block {
-            all.insert(r.block.clone());
-            continue;
-        }
+    if block {
+        return map.first_members().map(|r| r.block.clone()).collect();
+    }
+    let _ = map.visit(|r| {
         all.insert(r.name.clone());
         all.extend(r.wide.as_ref().map(|w| w.name.clone()));
         all.extend(without_index(r).map(|n| n.to_uppercase()));
-    }
+        ControlFlow::<()>::Continue(())
+    });
     all
 }
 
 /// Returns the value names of a register that has exactly one field, if that field has value names.
 pub(super) fn only_enum(layout: &Layout) -> Option<&[(u64, String)]> {
-    match layout.fields.as_slice() {
+    match layout.fields.as_ref() {
         [only] => match &only.kind {
             FieldKind::Enum(names) => Some(names),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// Returns the value of a field that a name stands for: in reads, else in writes.
+fn field_value(names: &NamedValues, written: Option<&NamedValues>, value: &TypedText) -> Result<u64, FilterError> {
+    let is_written = |list: &&NamedValues| list.iter().any(|(_, n)| n.eq_ignore_ascii_case(&value.text));
+    let in_reads = names.iter().any(|(_, n)| n.eq_ignore_ascii_case(&value.text));
+    let list = written.filter(is_written).filter(|_| !in_reads);
+    enum_value(list.unwrap_or(names), value)
 }
 
 fn enum_value(names: &[(u64, String)], value: &TypedText) -> Result<u64, FilterError> {

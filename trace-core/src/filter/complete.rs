@@ -7,7 +7,8 @@ use super::lex::{Token, tokens, word_len};
 use super::register_tests::{find_fields, without_index};
 use crate::recording::{InterruptLine, Recording};
 use crate::registers::{FieldKind, RegisterMap};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 /// Maximum number of candidates returned.
 const MAX_CANDIDATES: usize = 200;
@@ -273,15 +274,17 @@ impl CandidateCollector<'_> {
         for b in &self.recording.metadata.buffers {
             self.value(&b.name, CandidateKind::Value, &format!("{} bytes at {}", b.bytes, b.va));
         }
-        let registers = self.map.into_iter().flat_map(RegisterMap::registers);
-        for r in registers {
+        let Some(map) = self.map else { return };
+        let _ = map.visit(|r| {
             self.value(&r.name, CandidateKind::Register, &r.doc);
-        }
+            ControlFlow::<()>::Continue(())
+        });
     }
 
     fn registers(&mut self, bare: bool) {
-        let mut without: Vec<(String, &str)> = Vec::new();
-        for r in self.map.into_iter().flat_map(RegisterMap::registers) {
+        let mut without: Vec<(String, Arc<str>)> = Vec::new();
+        let Some(map) = self.map else { return };
+        let _ = map.visit(|r| {
             self.value_or_term(&r.name, &r.doc, bare);
             if let Some(w) = &r.wide {
                 self.value_or_term(&w.name, &r.doc, bare);
@@ -289,9 +292,10 @@ impl CandidateCollector<'_> {
             if let Some(n) = without_index(r)
                 && without.last().is_none_or(|(last, _)| *last != n)
             {
-                without.push((n, &r.doc));
+                without.push((n, Arc::clone(&r.doc)));
             }
-        }
+            ControlFlow::<()>::Continue(())
+        });
         without.sort();
         without.dedup_by(|a, b| a.0 == b.0);
         for (n, doc) in without {
@@ -313,12 +317,9 @@ impl CandidateCollector<'_> {
         let wholes = find_fields(map, register);
         let Some(whole) = wholes.first() else { return false };
         // Keep the user's spelling of the register, in the map's case.
-        let own = map
-            .registers()
-            .map(|r| r.name.as_str())
-            .find(|n| n.eq_ignore_ascii_case(register));
-        let own = own.map_or_else(|| register.to_uppercase(), str::to_owned);
-        for f in &whole.layout.fields {
+        let own = map.find_register(|r| r.name.eq_ignore_ascii_case(register));
+        let own = own.map_or_else(|| register.to_uppercase(), |r| r.name.clone());
+        for f in whole.layout.fields.iter() {
             let bits = if f.lo == f.hi {
                 format!("bit {}", f.lo)
             } else {
@@ -370,7 +371,7 @@ impl CandidateCollector<'_> {
                 let mut blocks: Vec<&str> = self
                     .map
                     .into_iter()
-                    .flat_map(RegisterMap::registers)
+                    .flat_map(RegisterMap::first_members)
                     .map(|r| r.block.as_str())
                     .collect();
                 blocks.sort_unstable();
@@ -416,12 +417,13 @@ impl CandidateCollector<'_> {
             return;
         };
         let wholes = find_fields(map, register);
-        let fields = wholes.first().map(|w| w.layout.fields.as_slice()).unwrap_or_default();
+        let fields = wholes.first().map(|w| w.layout.fields.as_ref()).unwrap_or_default();
         let found = fields.iter().find(|f| f.name.eq_ignore_ascii_case(field));
         match found.map(|f| &f.kind) {
             Some(FieldKind::Enum(names)) => {
                 for (v, name) in names.iter() {
-                    self.value(name, CandidateKind::Value, &format!("{v:#x}"));
+                    let doc = names.doc(*v).map(|d| format!(": {d}")).unwrap_or_default();
+                    self.value(name, CandidateKind::Value, &format!("{v:#x}{doc}"));
                 }
             }
             Some(FieldKind::Bool) => {

@@ -5,6 +5,7 @@ use crate::RegOffset;
 use crate::recording::Access;
 use crate::registers::{FieldKind, Half, Layout, RecordedRegisters, Register, RegisterMap};
 use regex::Regex;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Size of the MMIO region prefix that is cached, bytes, with 4 widths each; locations further out are not cached.
@@ -144,19 +145,17 @@ impl Registers {
             RegisterTest::Matches(_) => true,
             RegisterTest::Named(names) => {
                 let one = |n: &String| RegisterTest::Named(vec![n.clone()]);
-                names
-                    .iter()
-                    .map(one)
-                    .any(|one| !map.registers().any(|r| one.register(r)))
+                names.iter().map(one).any(|one| !map.any_register(|r| one.register(r)))
             }
             _ => false,
         };
-        let touched = map.registers().filter(|r| anywhere || meant.register(r));
-        let (first, last) = touched.fold((u32::MAX, 0), |(first, last), r| {
-            (
-                first.min(r.offset.saturating_sub(7).get()),
-                last.max(r.end().saturating_sub(1).get()),
-            )
+        let (mut first, mut last) = (u32::MAX, 0);
+        let _ = map.visit(|r| {
+            if anywhere || meant.register(r) {
+                first = first.min(r.offset.saturating_sub(7).get());
+                last = last.max(r.end().saturating_sub(1).get());
+            }
+            ControlFlow::<()>::Continue(())
         });
         Self {
             device,
@@ -262,24 +261,19 @@ pub(super) fn find_fields<'a>(map: &'a RegisterMap, name: &str) -> Vec<RegisterB
         })
     };
     let is = |n: &str| n.eq_ignore_ascii_case(name);
-    if let Some(r) = map.registers().find(|r| is(&r.name)) {
+    if let Some(r) = map.find_register(|r| is(&r.name)) {
         return vec![own(r)];
     }
     let wides = |named: &dyn Fn(&Register, &str) -> bool| -> Vec<RegisterBits<'a>> {
-        let those = map
-            .registers()
-            .filter(|r| r.wide.as_ref().is_some_and(|w| named(r, &w.name)));
-        those.filter_map(pair).collect()
+        let those = map.find_registers(|r| r.wide.as_ref().is_some_and(|w| named(r, &w.name)));
+        those.into_iter().filter_map(pair).collect()
     };
     let found = wides(&|_, w| is(w));
     if !found.is_empty() {
         return found;
     }
-    let found: Vec<_> = map
-        .registers()
-        .filter(|r| without_index(r).is_some_and(|n| is(&n)))
-        .map(own)
-        .collect();
+    let those = map.find_registers(|r| without_index(r).is_some_and(|n| is(&n)));
+    let found: Vec<_> = those.into_iter().map(own).collect();
     if !found.is_empty() {
         return found;
     }

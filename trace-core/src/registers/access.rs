@@ -1,9 +1,8 @@
 //! The registers that an access touches: a whole register, a part of one, or several neighbours.
 
-use super::{Half, Register, RegisterMap};
+use super::{Direction, Half, Register, RegisterMap};
 use crate::RegOffset;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// A register that an access touches, with the bytes touched.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +59,12 @@ fn low_bytes(n: u8) -> u64 {
 }
 
 /// The registers that an access touches, by ascending offset.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CoveredRegisters<'a> {
-    rest: std::slice::Iter<'a, Arc<Register>>,
+    map: Option<&'a RegisterMap>,
     start: u64,
+    /// The first byte that was not searched yet.
+    at: u64,
     end: u64,
 }
 
@@ -71,23 +72,28 @@ impl<'a> Iterator for CoveredRegisters<'a> {
     type Item = Part<'a>;
 
     fn next(&mut self) -> Option<Part<'a>> {
-        loop {
-            let register = self.rest.next()?;
+        let map = self.map?;
+        while self.at < self.end {
+            let offset = RegOffset::new(u32::try_from(self.at).ok()?);
+            let Some((entry, member)) = map.locate(offset) else {
+                self.at += 1;
+                continue;
+            };
+            let register = entry.member(member);
             let (first, last) = (u64::from(register.offset.get()), u64::from(register.end().get()));
-            if first >= self.end {
-                self.rest = [].iter();
+            let (from, to) = (self.at, last.min(self.end));
+            if from >= to {
                 return None;
             }
-            let (from, to) = (first.max(self.start), last.min(self.end));
-            if from < to {
-                return Some(Part {
-                    register,
-                    byte: (from - first) as u8,
-                    at: (from - self.start) as u8,
-                    bytes: (to - from) as u8,
-                });
-            }
+            self.at = to;
+            return Some(Part {
+                register,
+                byte: (from - first) as u8,
+                at: (from - self.start) as u8,
+                bytes: (to - from) as u8,
+            });
         }
+        None
     }
 }
 
@@ -106,23 +112,13 @@ impl RegisterMap {
             u64::from(offset.get()),
             u64::from(offset.get()) + u64::from(width.min(8)),
         );
-        let nothing = CoveredRegisters {
+        let is_register = self.can_access_width(width) && (!self.is_aligned_only() || self.at(offset).is_some());
+        CoveredRegisters {
+            map: is_register.then_some(self),
             start,
+            at: start,
             end,
-            ..CoveredRegisters::default()
-        };
-        if !self.can_access_width(width) || self.is_aligned_only() && self.at(offset).is_none() {
-            return nothing;
         }
-        // The first word of the access may hold no register and the next ones some.
-        let words = offset.get() as usize >> 2..(end.div_ceil(4) as usize).min(self.by_word.len());
-        let first = self.by_word.get(words).and_then(|w| w.iter().find(|n| **n != 0));
-        let rest = first.and_then(|n| self.registers.get(usize::from(*n).saturating_sub(1)..));
-        rest.map_or(nothing, |rest| CoveredRegisters {
-            rest: rest.iter(),
-            start,
-            end,
-        })
     }
 
     /// Whether registers are only accessed from their first byte on, because the device supports only one width.
@@ -134,10 +130,8 @@ impl RegisterMap {
     /// Returns the register that contains a byte of the window.
     #[must_use]
     pub fn find_containing(&self, offset: RegOffset) -> Option<&Register> {
-        let slot = usize::from(*self.by_word.get(offset.get() as usize >> 2)?);
-        let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
-        let found = here.find(|r| r.end() > offset).filter(|r| r.offset <= offset);
-        found.map(|r| &**r)
+        let (entry, member) = self.locate(offset)?;
+        Some(entry.member(member))
     }
 
     /// Returns the first register that an access touches.
@@ -175,26 +169,35 @@ impl RegisterMap {
         })
     }
 
-    /// Describes the value of an access in one short line, or returns `None` if it touches no register. For a part of a
+    /// Describes the value of a read in one short line, or returns `None` if it touches no register. For a part of a
     /// register it lists only fields inside the part; for several registers it lists each by name.
     #[must_use]
     pub fn describe(&self, offset: RegOffset, width: u8, value: u64) -> Option<String> {
+        self.describe_in(offset, width, value, Direction::Read)
+    }
+
+    /// Same as [`RegisterMap::describe`], for a read or a write: fields may name their values differently in writes.
+    #[must_use]
+    pub fn describe_in(&self, offset: RegOffset, width: u8, value: u64, direction: Direction) -> Option<String> {
         let mut parts = self.covered_registers(offset, width);
         let first = parts.next()?;
         let Some(second) = parts.next() else {
-            return Some(described(&first, value));
+            return Some(described(&first, value, direction));
         };
         if let (Some(_), Some(wide), None) = (whole_pair(&first, &second), &first.register.wide, parts.clone().next()) {
-            return Some(wide.describe(value));
+            return Some(wide.describe_part_in(value, u64::MAX, direction));
         }
         let all = [first, second].into_iter().chain(parts);
-        let messages: Vec<String> = all.map(|p| format!("{} {}", p.name(), described(&p, value))).collect();
+        let messages: Vec<String> = all
+            .map(|p| format!("{} {}", p.name(), described(&p, value, direction)))
+            .collect();
         Some(super::layout::short(messages.join(" · ")))
     }
 }
 
-fn described(part: &Part<'_>, value: u64) -> String {
-    part.register.layout.describe_part(part.bits(value), part.mask())
+fn described(part: &Part<'_>, value: u64, direction: Direction) -> String {
+    let layout = &part.register.layout;
+    layout.describe_part_in(part.bits(value), part.mask(), direction)
 }
 
 /// Returns the name of the 64-bit register if these parts are its two whole halves.

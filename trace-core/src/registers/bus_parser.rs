@@ -90,8 +90,8 @@ impl RegisterFinder<'_> {
         let addresses = master.addresses();
         let is_known = |offset: RegOffset| addresses.iter().any(|a| a.low == offset || a.high == Some(offset));
         let is_unknown_address =
-            |r: &&Register| r.replay.role == Some(Role::BusAddress) && r.replay.write && !is_known(r.offset);
-        let other = self.map.registers().find(is_unknown_address)?;
+            |r: &Register| r.replay.role == Some(Role::BusAddress) && r.replay.write && !is_known(r.offset);
+        let other = self.map.find_register(is_unknown_address)?;
         Some(format!(
             "the map does not state what the device does with the address in {}",
             other.name

@@ -1,6 +1,7 @@
 //! Bit fields of values of any size, and their decoder.
 
 use std::fmt::Write as _;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Fields of a register, a page-table entry or a descriptor.
@@ -10,12 +11,86 @@ pub struct Layout {
     pub name: String,
     /// Size in bits: 32 for registers, 64 for entries, more for descriptors.
     pub bits: u32,
-    /// Fields by ascending first bit, not overlapping.
-    pub fields: Vec<Field>,
+    /// Fields by ascending first bit, not overlapping. Members of an array share them.
+    pub fields: Arc<[Field]>,
     /// Description of a value without a set field: `idle`. Empty: `0`.
     pub zero: String,
-    /// Description in one sentence.
-    pub doc: String,
+    /// Description in one sentence. Members of an array share it.
+    pub doc: Arc<str>,
+}
+
+/// Named values of a field, by ascending value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedValues {
+    names: Vec<(u64, String)>,
+    /// Descriptions of some of the values, by ascending value.
+    docs: Vec<(u64, String)>,
+}
+
+impl NamedValues {
+    /// Creates a list from names and descriptions in any order.
+    #[must_use]
+    pub fn new(mut names: Vec<(u64, String)>, mut docs: Vec<(u64, String)>) -> Self {
+        names.sort_unstable();
+        docs.retain(|(_, text)| !text.is_empty());
+        docs.sort_unstable();
+        Self { names, docs }
+    }
+
+    /// Returns the name of a value.
+    #[must_use]
+    pub fn name(&self, value: u64) -> Option<&str> {
+        find_text(&self.names, value)
+    }
+
+    /// Returns the description of a value.
+    #[must_use]
+    pub fn doc(&self, value: u64) -> Option<&str> {
+        find_text(&self.docs, value)
+    }
+
+    /// Returns all descriptions, by ascending value.
+    #[must_use]
+    pub fn docs(&self) -> &[(u64, String)] {
+        &self.docs
+    }
+}
+
+fn find_text(list: &[(u64, String)], value: u64) -> Option<&str> {
+    let at = list.binary_search_by_key(&value, |(v, _)| *v).ok()?;
+    list.get(at).map(|(_, text)| text.as_str())
+}
+
+impl From<Vec<(u64, String)>> for NamedValues {
+    fn from(names: Vec<(u64, String)>) -> Self {
+        Self::new(names, Vec::new())
+    }
+}
+
+impl Deref for NamedValues {
+    type Target = [(u64, String)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.names
+    }
+}
+
+/// The direction of an access whose value is described.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The value was read.
+    #[default]
+    Read,
+    /// The value was written.
+    Write,
+}
+
+impl Direction {
+    /// Returns the direction of an access.
+    #[must_use]
+    pub fn new(write: bool) -> Self {
+        if write { Self::Write } else { Self::Read }
+    }
 }
 
 /// Bits of a layout that have a common meaning.
@@ -29,6 +104,8 @@ pub struct Field {
     pub hi: u32,
     /// Type of the bits.
     pub kind: FieldKind,
+    /// Names of the values in writes, if they differ from those in reads.
+    pub written: Option<Arc<NamedValues>>,
     /// Description in one sentence; may be empty.
     pub doc: String,
     /// Text of the field in a short description, with `{}` for its value; empty: not shown unless the field is the only
@@ -55,7 +132,7 @@ pub enum FieldKind {
         first: u32,
     },
     /// One of several named values, ascending, shared by all fields of the enumeration.
-    Enum(Arc<Vec<(u64, String)>>),
+    Enum(Arc<NamedValues>),
     /// An address, stored without its low bits.
     Address {
         /// Left shift of the field's value.
@@ -162,9 +239,31 @@ impl Field {
         value & !mask | to.checked_shl(self.lo).unwrap_or(0) & mask
     }
 
-    /// Formats the meaning of the field's bits.
+    /// Returns the named values of the field in an access, if it has any.
+    #[must_use]
+    pub fn values(&self, direction: Direction) -> Option<&NamedValues> {
+        match (&self.written, &self.kind, direction) {
+            (Some(written), _, Direction::Write) => Some(written.as_ref()).filter(|w| !w.is_empty()),
+            (_, FieldKind::Enum(values), _) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Formats the meaning of the field's bits in a read.
     #[must_use]
     pub fn text(&self, value: u64) -> String {
+        self.text_in(value, Direction::Read)
+    }
+
+    /// Formats the meaning of the field's bits in a read or a write.
+    #[must_use]
+    pub fn text_in(&self, value: u64, direction: Direction) -> String {
+        if let Some(values) = self.values(direction) {
+            return match values.name(value) {
+                Some(name) => name.to_owned(),
+                None => format!("unknown {value:#x}"),
+            };
+        }
         match &self.kind {
             FieldKind::Number => value.to_string(),
             FieldKind::NumberPlusOne => value.saturating_add(1).to_string(),
@@ -172,16 +271,9 @@ impl Field {
                 Some(n) => n.to_string(),
                 None => format!("2^{value}"),
             },
-            FieldKind::Hex => format!("{value:#x}"),
+            // An enumeration was handled above.
+            FieldKind::Hex | FieldKind::Enum(_) => format!("{value:#x}"),
             FieldKind::Set { first } => set_text(value, *first),
-            FieldKind::Enum(names) => match names
-                .binary_search_by_key(&value, |(v, _)| *v)
-                .ok()
-                .and_then(|i| names.get(i))
-            {
-                Some((_, name)) => name.clone(),
-                None => format!("unknown {value:#x}"),
-            },
             FieldKind::Address { shift } => format!("{:#x}", value.checked_shl(*shift).unwrap_or(0)),
             FieldKind::Bool => if value == 0 { "no" } else { "yes" }.to_owned(),
         }
@@ -189,18 +281,21 @@ impl Field {
 
     /// Returns the text of the field in a short description, or `None` if the field has no text, or is 0 and has no
     /// text for it.
-    fn describe_known(&self, value: u64) -> Option<String> {
+    fn describe_known(&self, value: u64, direction: Direction) -> Option<String> {
         if self.say.is_empty() {
             return None;
         }
         let zero_means = matches!(
             self.kind,
             FieldKind::Number | FieldKind::NumberPlusOne | FieldKind::PowerOfTwo
-        ) || matches!(&self.kind, FieldKind::Enum(names) if names.first().is_some_and(|(v, n)| *v == 0 && !n.is_empty()));
+        ) || self
+            .values(direction)
+            .and_then(|v| v.name(0))
+            .is_some_and(|name| !name.is_empty());
         if value == 0 && !zero_means {
             return None;
         }
-        let text = self.text(value);
+        let text = self.text_in(value, direction);
         (!text.is_empty()).then(|| self.say.replace("{}", &text))
     }
 }
@@ -241,7 +336,7 @@ impl Layout {
     fn known(&self, word: u32) -> u64 {
         let base = u64::from(word) * 64;
         let mut mask = 0;
-        for f in &self.fields {
+        for f in self.fields.iter() {
             let (lo, end) = (u64::from(f.lo).max(base), (u64::from(f.hi) + 1).min(base + 64));
             if lo < end {
                 mask |= low_bits((end - lo) as u32) << (lo - base);
@@ -262,9 +357,19 @@ impl Layout {
         self.decode_bytes(&value.to_le_bytes())
     }
 
+    /// Decodes the value of an access; bits past 64 read as 0.
+    #[must_use]
+    pub fn decode_in(&self, value: u64, direction: Direction) -> Decoded<'_> {
+        self.decode_all(&value.to_le_bytes(), direction)
+    }
+
     /// Decodes a little-endian value of any size; bits past its end read as 0.
     #[must_use]
     pub fn decode_bytes(&self, bytes: &[u8]) -> Decoded<'_> {
+        self.decode_all(bytes, Direction::Read)
+    }
+
+    fn decode_all(&self, bytes: &[u8], direction: Direction) -> Decoded<'_> {
         let fields = self
             .fields
             .iter()
@@ -273,7 +378,7 @@ impl Layout {
                 FieldValue {
                     field,
                     value,
-                    text: field.text(value),
+                    text: field.text_in(value, direction),
                 }
             })
             .collect();
@@ -306,6 +411,12 @@ impl Layout {
     /// Describes only the bits of `mask`, in position; fields that are not completely inside it are shown as bits.
     #[must_use]
     pub fn describe_part(&self, value: u64, mask: u64) -> String {
+        self.describe_part_in(value, mask, Direction::Read)
+    }
+
+    /// Same as [`Layout::describe_part`], for a read or a write.
+    #[must_use]
+    pub fn describe_part_in(&self, value: u64, mask: u64, direction: Direction) -> String {
         let value = value & mask;
         let all = mask & self.inside(0) == self.inside(0);
         if value == 0 && !self.zero.is_empty() && all {
@@ -314,13 +425,13 @@ impl Layout {
         let bits = |f: &Field| low_bits(f.width()).checked_shl(f.lo).unwrap_or(0);
         let whole = |f: &&Field| all || bits(f) & mask == bits(f);
         let mut parts: Vec<String> = Vec::new();
-        if let [only] = self.fields.as_slice()
+        if let [only] = self.fields.as_ref()
             && only.say.is_empty()
         {
-            parts.extend(Some(only).filter(whole).map(|f| f.text(f.extract(value))));
+            parts.extend(Some(only).filter(whole).map(|f| f.text_in(f.extract(value), direction)));
         } else {
             let report = self.fields.iter().filter(whole);
-            parts.extend(report.filter_map(|f| f.describe_known(f.extract(value))));
+            parts.extend(report.filter_map(|f| f.describe_known(f.extract(value), direction)));
         }
         let known = if all {
             self.known(0)

@@ -2,10 +2,12 @@
 
 use super::bus::BusMaster;
 use super::device::Device;
+use super::entry::RegisterEntry;
+use super::lookup::{NameIndex, OffsetIndex};
 use super::{Layout, NamedMemory, Register, ScreenSource};
 use crate::recording::Hardware;
 use crate::{GpuVa, RegOffset};
-use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Names and meanings of a device's registers, entries and descriptors. Immutable after construction.
@@ -23,12 +25,10 @@ pub struct RegisterMap {
     /// Bits of a whole id register that identify a product.
     pub(super) product_mask: u32,
     pub(super) devices: Vec<Device>,
-    /// By ascending offset. Overlaid maps share them.
-    pub(super) registers: Vec<Arc<Register>>,
-    /// For each 4-byte word up to the last register: the index plus one of the first register with a byte in it, or 0
-    /// if there is none.
-    pub(super) by_word: Vec<u16>,
-    pub(super) by_name: HashMap<String, u16>,
+    /// Registers and arrays of registers by ascending offset of their first member. Overlaid maps share them.
+    pub(super) entries: Vec<Arc<RegisterEntry>>,
+    pub(super) offsets: OffsetIndex,
+    pub(super) names: NameIndex,
     pub(super) bus_master: Option<BusMaster>,
     pub(super) layouts: Vec<Arc<Layout>>,
     /// By address space and address.
@@ -107,27 +107,119 @@ impl RegisterMap {
         &self.framebuffers
     }
 
+    /// Returns the entry and the number of the member that contains a byte of the window.
+    #[inline]
+    pub(super) fn locate(&self, offset: RegOffset) -> Option<(&Arc<RegisterEntry>, u64)> {
+        let mut here = self.offsets.word(offset.get() / 4).iter();
+        here.find_map(|n| {
+            let entry = self.entries.get(n)?;
+            Some((entry, entry.member_at(offset)?))
+        })
+    }
+
     /// Returns the register that starts at a byte offset, or `None` between registers and inside one.
     #[inline]
     #[must_use]
     pub fn at(&self, offset: RegOffset) -> Option<&Register> {
-        let slot = usize::from(*self.by_word.get(offset.get() as usize >> 2)?);
-        // Up to four registers have a byte in a word; nearly always it is the first.
-        let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
-        let found = here.find(|r| r.offset >= offset).filter(|r| r.offset == offset);
-        found.map(|r| &**r)
+        let (entry, member) = self.locate(offset)?;
+        Some(entry.member(member)).filter(|r| r.offset == offset)
     }
 
     /// Returns the register of this name.
     #[must_use]
     pub fn find_by_name(&self, name: &str) -> Option<&Register> {
-        let register = self.registers.get(usize::from(*self.by_name.get(name)?));
-        register.map(|r| &**r)
+        let (entry, member) = self.names.find(&self.entries, name)?;
+        Some(self.entries.get(entry)?.member(member))
     }
 
-    /// Returns all registers by ascending offset.
+    /// Returns all registers by ascending offset. Builds every member of arrays and keeps it:
+    /// [`RegisterMap::visit`] does not.
     pub fn registers(&self) -> impl Iterator<Item = &Register> {
-        self.registers.iter().map(|r| &**r)
+        let mut from = RegOffset::ZERO;
+        std::iter::from_fn(move || {
+            let (entry, member) = self.next_from(from)?;
+            let register = entry.member(member);
+            from = register.end();
+            Some(register)
+        })
+    }
+
+    /// Returns the first register that starts at an offset or after it.
+    fn next_from(&self, from: RegOffset) -> Option<(&Arc<RegisterEntry>, u64)> {
+        let mut at = from.get();
+        loop {
+            let word = self.offsets.next_word(at / 4)?;
+            at = at.max(word.checked_mul(4)?);
+            let end = word.checked_mul(4)?.checked_add(4)?;
+            let found = (at..end).find_map(|byte| {
+                let (entry, member) = self.locate(RegOffset::new(byte))?;
+                (entry.offset_of(member) >= from).then_some((entry, member))
+            });
+            if found.is_some() {
+                return found;
+            }
+            at = end;
+        }
+    }
+
+    /// Calls `f` for each register, members of arrays one by one, until it breaks. Arrays come in the order of their
+    /// first members. No member is kept, so that the memory of the map stays as it is.
+    pub fn visit<B>(&self, mut f: impl FnMut(&Register) -> ControlFlow<B>) -> Option<B> {
+        for entry in &self.entries {
+            if let ControlFlow::Break(found) = entry.visit(&mut f) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Whether a register satisfies `is`. Members of arrays are not kept.
+    pub fn any_register(&self, mut is: impl FnMut(&Register) -> bool) -> bool {
+        let found = |r: &Register| match is(r) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        self.visit(found).is_some()
+    }
+
+    /// Returns the first register that satisfies `is`. Only that register is kept.
+    pub fn find_register(&self, mut is: impl FnMut(&Register) -> bool) -> Option<&Register> {
+        let found = |r: &Register| match is(r) {
+            true => ControlFlow::Break(r.offset),
+            false => ControlFlow::Continue(()),
+        };
+        self.at(self.visit(found)?)
+    }
+
+    /// Returns the registers that satisfy `is`. Only these are kept.
+    pub fn find_registers(&self, mut is: impl FnMut(&Register) -> bool) -> Vec<&Register> {
+        let mut offsets = Vec::new();
+        let _ = self.visit(|r| {
+            if is(r) {
+                offsets.push(r.offset);
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        offsets.sort_unstable();
+        offsets.into_iter().filter_map(|offset| self.at(offset)).collect()
+    }
+
+    /// Returns the first member of each array, and each register that is no array, by ascending offset. Members of
+    /// an array have the same fields, block, access rule and role.
+    pub fn first_members(&self) -> impl Iterator<Item = &Register> {
+        self.entries.iter().map(|e| e.first())
+    }
+
+    /// Returns the number of registers, members of arrays included. A 64-bit register counts as two halves.
+    #[must_use]
+    pub fn register_count(&self) -> u64 {
+        self.entries.iter().map(|e| e.members()).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the offset after the last register, or 0 if the map has none.
+    #[must_use]
+    pub fn end(&self) -> RegOffset {
+        self.entries.iter().map(|e| e.end()).max().unwrap_or(RegOffset::ZERO)
     }
 
     /// Returns the layout of this name: of an entry or descriptor (`aarch64-4k-entry`, `job-header`), of a register, or
@@ -164,7 +256,9 @@ impl RegisterMap {
 
     /// Returns every screen fact with its register.
     pub fn screen(&self) -> impl Iterator<Item = (&Register, &ScreenSource)> {
-        self.registers().flat_map(|r| r.screen.iter().map(move |s| (r, s)))
+        let entries = self.entries.iter().filter(|e| !e.first().screen.is_empty());
+        let members = entries.flat_map(|e| (0..e.members()).map(move |m| e.member(m)));
+        members.flat_map(|r| r.screen.iter().map(move |s| (r, s)))
     }
 
     /// Returns the memory ranges that the map names, by address space and address.

@@ -1,9 +1,12 @@
 //! Overlay of maps: the names of the upper map win, everything else stays.
 
-use super::map_error::RegisterMapError;
+use super::array::{ArrayPart, skeleton};
+use super::entry::RegisterEntry;
+use super::map_error::{RegisterMapError, SourceLocation};
 use super::parse::index;
 use super::weight::Weight;
 use super::{Half, Register, RegisterMap};
+use crate::RegOffset;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -19,33 +22,13 @@ impl RegisterMap {
     ///
     /// When both together have more registers than a map can hold.
     pub fn overlay(&self, under: &Self) -> Result<Self, RegisterMapError> {
-        let names: HashSet<&str> = self.registers().map(|r| r.name.as_str()).collect();
-        let mut registers = Vec::with_capacity(self.registers.len() + under.registers.len());
-        registers.extend(self.registers.iter().map(|r| match under.at(r.offset) {
-            Some(of) if of.width == r.width => Arc::new(merge_register(r, of)),
-            _ => Arc::clone(r),
-        }));
-        let covered = |r: &Register| self.covers(r);
-        for r in under.registers.iter().filter(|r| !covered(r)) {
-            let partner = match r.pair {
-                Some(Half::Low { high_offset: at } | Half::High { low_offset: at }) => under.at(at),
-                None => None,
-            };
-            let alone = r.pair.is_some() && partner.is_none_or(covered);
-            let taken = names.contains(r.name.as_str());
-            if !alone && !taken {
-                registers.push(Arc::clone(r));
-                continue;
-            }
-            let mut r = Register::clone(r);
-            if alone {
-                (r.pair, r.wide) = (None, None);
-            }
-            if taken {
-                r.name = format!("{}_{:#x}", r.name, r.offset);
-                r.layout.name.clone_from(&r.name);
-            }
-            registers.push(Arc::new(r));
+        let mut entries = Vec::with_capacity(self.entries.len() + under.entries.len());
+        for entry in &self.entries {
+            merge_entry(entry, under, &mut entries)?;
+        }
+        let forms = self.names.forms();
+        for entry in &under.entries {
+            self.uncover_entry(entry, under, &forms, &mut entries)?;
         }
         let mut layouts: Vec<_> = under.layouts.iter().map(Arc::clone).collect();
         for l in &self.layouts {
@@ -89,7 +72,7 @@ impl RegisterMap {
             },
             gpus: under.gpus.iter().chain(&self.gpus).cloned().collect(),
             devices,
-            registers,
+            entries,
             bus_master: under.bus_master.clone().or_else(|| self.bus_master.clone()),
             layouts,
             memory,
@@ -98,31 +81,158 @@ impl RegisterMap {
         };
         let mut weight = Weight::default();
         index(&mut map, &mut weight)?;
-        let names: usize = map.by_name.keys().map(|n| n.len() + 32).sum();
-        map.built_bytes = weight.bytes() + (names + map.registers.len() * 8) as u64;
+        map.built_bytes = weight.bytes() + (map.entries.len() * 8) as u64;
         Ok(map)
     }
 
     /// Whether a register of the map shares a byte with one of another map.
-    fn covers(&self, other: &Register) -> bool {
-        let n = self.registers.partition_point(|r| r.end() <= other.offset);
-        self.registers.get(n).is_some_and(|r| r.offset < other.end())
+    fn covers(&self, offset: RegOffset, width: u8) -> bool {
+        let end = offset.get().saturating_add(width.into());
+        (offset.get()..end).any(|byte| self.locate(RegOffset::new(byte)).is_some())
     }
+
+    /// Adds the members of a lower map's entry that this map leaves visible.
+    fn uncover_entry(
+        &self,
+        entry: &Arc<RegisterEntry>,
+        under: &Self,
+        forms: &HashSet<String>,
+        out: &mut Vec<Arc<RegisterEntry>>,
+    ) -> Result<(), RegisterMapError> {
+        let (first, start) = (entry.first(), entry.first().offset.get());
+        let is_free = |at: u32, width: u8| !self.covers(RegOffset::new(at), width);
+        let partner = match first.pair {
+            Some(Half::Low { high_offset: at } | Half::High { low_offset: at }) => Some(at.get()),
+            None => None,
+        };
+        let may_share_names = forms.contains(&skeleton(entry.name()));
+        let visible = |m: u64| {
+            let delta = entry.offset_of(m).get() - start;
+            if !is_free(start + delta, first.width) {
+                return Visibility::Covered;
+            }
+            if may_share_names && self.names.find(&self.entries, &entry.name_of(m)).is_some() {
+                return Visibility::Renamed;
+            }
+            let stays = partner.is_none_or(|at| {
+                let at = at + delta;
+                under.locate(RegOffset::new(at)).is_some() && is_free(at, first.width)
+            });
+            if stays { Visibility::Whole } else { Visibility::Half }
+        };
+        let all: Vec<Visibility> = (0..entry.members()).map(visible).collect();
+        let is = |m: u64, wanted| usize::try_from(m).ok().and_then(|m| all.get(m)) == Some(&wanted);
+        if all.iter().all(|v| *v == Visibility::Whole) {
+            out.push(Arc::clone(entry));
+            return Ok(());
+        }
+        let split = |r: &mut Register| (r.pair, r.wide) = (None, None);
+        for part in entry.shape().parts(&mut |m| is(m, Visibility::Whole)) {
+            push(out, entry.part(&part, |_| ()))?;
+        }
+        for part in entry.shape().parts(&mut |m| is(m, Visibility::Half)) {
+            push(out, entry.part(&part, split))?;
+        }
+        for m in (0..entry.members()).filter(|m| is(*m, Visibility::Renamed)) {
+            let delta = entry.offset_of(m).get() - start;
+            let is_alone = partner.is_some_and(|at| {
+                let at = at + delta;
+                under.locate(RegOffset::new(at)).is_none() || !is_free(at, first.width)
+            });
+            let renamed = entry.alone(m, |r| {
+                if is_alone {
+                    split(r);
+                }
+                r.name = format!("{}_{:#x}", r.name, r.offset);
+                r.layout.name.clone_from(&r.name);
+            });
+            push(out, renamed)?;
+        }
+        Ok(())
+    }
+}
+
+/// How much of a lower map's register the upper map leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visibility {
+    /// Nothing.
+    Covered,
+    /// The register, and the other half of its pair if it is half of one.
+    Whole,
+    /// The register, but not the other half of its pair.
+    Half,
+    /// The register, whose name the upper map uses for another one.
+    Renamed,
+}
+
+/// Maximum number of registers and arrays of both maps together.
+const MAX_ENTRIES: usize = 1 << 16;
+
+fn push(out: &mut Vec<Arc<RegisterEntry>>, entry: RegisterEntry) -> Result<(), RegisterMapError> {
+    if out.len() >= MAX_ENTRIES {
+        let place = SourceLocation {
+            file: "",
+            place: entry.name().to_owned(),
+        };
+        return Err(place.err("both maps together have too many registers"));
+    }
+    out.push(Arc::new(entry));
+    Ok(())
+}
+
+/// Adds an entry of the upper map, completed with the lower map's data for the same bytes.
+fn merge_entry(
+    entry: &Arc<RegisterEntry>,
+    under: &RegisterMap,
+    out: &mut Vec<Arc<RegisterEntry>>,
+) -> Result<(), RegisterMapError> {
+    let same = |m: u64| {
+        let offset = entry.offset_of(m);
+        let (of, member) = under.locate(offset)?;
+        let is_same = of.offset_of(member) == offset && of.first().width == entry.first().width;
+        is_same.then_some((of, member))
+    };
+    if !(0..entry.members()).any(|m| same(m).is_some()) {
+        out.push(Arc::clone(entry));
+        return Ok(());
+    }
+    // Arrays of the same members are merged as arrays: members of the lower one share all data that is merged.
+    if let Some((of, 0)) = same(0)
+        && of.shape().levels().iter().map(|l| (l.count, l.stride)).eq(entry
+            .shape()
+            .levels()
+            .iter()
+            .map(|l| (l.count, l.stride)))
+        && (entry.is_array() == of.is_array())
+    {
+        let levels = entry.shape().levels().to_vec();
+        let whole = ArrayPart { first: 0, levels };
+        return push(out, entry.part(&whole, |r| *r = merge_register(r, of.first())));
+    }
+    for part in entry.shape().parts(&mut |m| same(m).is_none()) {
+        push(out, entry.part(&part, |_| ()))?;
+    }
+    for m in 0..entry.members() {
+        if let Some((of, member)) = same(m) {
+            push(out, entry.alone(m, |r| *r = merge_register(r, of.member(member))))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns a register, completed with the other map's data for the same bytes.
 fn merge_register(own: &Register, of: &Register) -> Register {
     let mut r = own.clone();
-    r.replay.clone_from(&of.replay);
+    r.replay = Arc::clone(&of.replay);
     (r.index, r.identity) = (r.index.or(of.index), of.identity);
     r.screen.clone_from(&of.screen);
     r.local.clone_from(&of.local);
     if r.layout.fields.is_empty() {
-        r.layout.fields.clone_from(&of.layout.fields);
+        r.layout.fields = Arc::clone(&of.layout.fields);
         r.layout.zero = non_empty(&own.layout.zero, &of.layout.zero);
         if let (Some(own), Some(of)) = (&own.wide, &of.wide) {
             let mut whole = super::Layout::clone(own);
-            whole.fields.clone_from(&of.fields);
+            whole.fields = Arc::clone(&of.fields);
             whole.zero = non_empty(&own.zero, &of.zero);
             r.wide = Some(Arc::new(whole));
         }

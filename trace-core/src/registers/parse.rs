@@ -1,24 +1,26 @@
-//! The parser of register maps: TOML files become a map with arrays expanded, 64-bit registers split, and everything
+//! The parser of register maps: TOML files become a map with 64-bit registers split, arrays kept, and everything
 //! checked.
 
+use super::array::{ArrayLevel, ArrayShape, MAX_LEVEL_MEMBERS, MAX_LEVELS, count_marks, fix_numbers};
+use super::entry::RegisterEntry;
+use super::field_parser::{Enums, fields, half};
+use super::lookup::{MAX_MEMBERS, NameIndex, OffsetIndex};
 use super::map::{Gpu, RegisterMap};
 use super::map_error::{RegisterMapError, SourceLocation};
-use super::raw::{RawBlock, RawField, RawFile, RawRegister, number};
+use super::raw::{RawBlock, RawFile, RawRegister, RawValue, number};
 use super::rules::replay;
 use super::screen;
-use super::weight::{self, Values, Weight};
-use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
+use super::weight::{self, Weight};
+use super::{AccessRule, Half, Layout, NamedValues, Register, Role};
 use super::{bus_parser, device, memory};
 use crate::RegOffset;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Maximum size of the register window of a map, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Maximum size of a layout, bits.
-const MAX_BITS: u32 = 1 << 16;
-
-type Enums = BTreeMap<String, Values>;
+/// Maximum number of registers and arrays of registers of a map.
+const MAX_ENTRIES: usize = u16::MAX as usize - 1;
 
 impl RegisterMap {
     /// Parses a map from its files, given as name and text.
@@ -64,7 +66,7 @@ impl RegisterMap {
                 let mut layout = fields(&at, &l.fields, l.bits, &enums)?;
                 layout.name.clone_from(&l.name);
                 layout.zero.clone_from(&l.zero);
-                layout.doc.clone_from(&l.doc);
+                layout.doc = l.doc.as_str().into();
                 weight.add(&at, weight::layout(&layout))?;
                 map.layouts.push(Arc::new(layout));
             }
@@ -204,15 +206,22 @@ fn enumerations(files: &[(&str, RawFile)], weight: &mut Weight) -> Result<Enums,
                 place: format!("enum.{name}"),
             };
             let mut list = Vec::with_capacity(values.len());
+            let mut docs = Vec::new();
             let mut known = HashSet::with_capacity(values.len());
             for (key, text) in values {
                 let value = number(key).ok_or_else(|| at.err(format!("{key} is not a number")))?;
                 if !known.insert(value) {
                     return Err(at.err(format!("{value:#x} has two names")));
                 }
-                list.push((value, text.clone()));
+                match text {
+                    RawValue::Name(name) => list.push((value, name.clone())),
+                    RawValue::Described(described) => {
+                        list.push((value, described.name.clone()));
+                        docs.push((value, described.doc.clone()));
+                    }
+                }
             }
-            list.sort_unstable();
+            let list = NamedValues::new(list, docs);
             weight.add(&at, weight::text(name) + weight::values(&list))?;
             if all.insert(name.clone(), Arc::new(list)).is_some() {
                 return Err(at.err("an enumeration of this name exists already"));
@@ -249,51 +258,85 @@ fn registers(
     if block.provenance.is_empty() {
         return Err(at.err("provenance is empty"));
     }
-    for instance in 0..block.count.max(1) {
-        let base = u64::from(block.base) + u64::from(instance) * u64::from(block.stride);
-        let index = if block.count > 0 {
-            u8::try_from(instance).ok()
-        } else {
-            None
+    for r in &f.register {
+        let at = SourceLocation {
+            file,
+            place: r.name.clone(),
         };
-        for r in &f.register {
-            let at = SourceLocation {
-                file,
-                place: r.name.clone(),
-            };
-            if r.count > 256 || (r.count > 1 && r.stride == 0) {
-                return Err(at.err("a register repeats at most 256 times and needs a stride for that"));
-            }
-            let number = if r.count > 0 { 0..r.count } else { 0..1 };
-            for n in number {
-                let name = match index {
-                    Some(i) => r.name.replace("{n}", &i.to_string()),
-                    None => r.name.replace("{n}", &n.to_string()),
-                };
-                let offset = base + u64::from(r.offset) + u64::from(n) * u64::from(r.stride);
-                add(map, &at, block, r, name, index, offset, enums, weight)?;
-            }
-        }
+        add(map, &at, block, r, enums, weight)?;
     }
     Ok(())
 }
 
+/// Returns the levels of a register's array, those of its block first, and whether the block is one of them.
+fn levels(
+    at: &SourceLocation<'_>,
+    block: &RawBlock,
+    raw: &RawRegister,
+) -> Result<(Vec<ArrayLevel>, bool), RegisterMapError> {
+    let mut all = Vec::new();
+    if block.count > 0 {
+        all.push(ArrayLevel {
+            count: block.count,
+            stride: block.stride,
+            first: 0,
+        });
+    }
+    let (counts, strides, first) = (raw.count.numbers(), raw.stride.numbers(), raw.first.numbers());
+    if strides.len() > counts.len() || first.len() > counts.len() {
+        return Err(at.err("stride and first need a count for each number"));
+    }
+    for (n, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+        all.push(ArrayLevel {
+            count: *count,
+            stride: strides.get(n).copied().unwrap_or(0),
+            first: first.get(n).copied().unwrap_or(0),
+        });
+    }
+    if all.len() > MAX_LEVELS {
+        return Err(at.err(format!(
+            "an array has at most {MAX_LEVELS} levels, that of the block included"
+        )));
+    }
+    if all
+        .iter()
+        .any(|l| l.count > MAX_LEVEL_MEMBERS || l.count > 1 && l.stride == 0)
+    {
+        return Err(at.err(format!(
+            "a register repeats at most {MAX_LEVEL_MEMBERS} times and needs a stride for that"
+        )));
+    }
+    let marks = count_marks(&raw.name);
+    let several = !ArrayShape::new(&all).levels().is_empty();
+    if all.len() > 1 && marks != all.len() || several && marks == 0 {
+        return Err(at.err(format!(
+            "the name has {marks} numbers {{n}}, but its array has {} levels",
+            all.len()
+        )));
+    }
+    Ok((all, block.count > 0))
+}
+
 /// Adds one register, or the two halves of a wide one.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "one call with everything that a register consists of"
-)]
 fn add(
     map: &mut RegisterMap,
     at: &SourceLocation<'_>,
     block: &RawBlock,
     raw: &RawRegister,
-    name: String,
-    index: Option<u8>,
-    offset: u64,
     enums: &Enums,
     weight: &mut Weight,
 ) -> Result<(), RegisterMapError> {
+    let (levels, in_block) = levels(at, block, raw)?;
+    let shape = ArrayShape::new(&levels);
+    // The name with a number for each level that repeats.
+    let template = match levels.is_empty() {
+        true => raw.name.replace("{n}", "0"),
+        false => fix_numbers(&raw.name, &levels),
+    };
+    let name = shape.name_of(&template, 0);
+    let index_level = (in_block && block.count > 1).then_some(0);
+    let index = in_block.then_some(0u8);
+    let offset = u64::from(block.base) + u64::from(raw.offset);
     let (width, align) = match (raw.width, raw.wide) {
         (None, false) => (4, 4),
         (None, true) => (8, 4),
@@ -302,16 +345,19 @@ fn add(
         (Some(_), true) => return Err(at.err("a wide register is a pair of 4-byte registers and has no other width")),
     };
     let bits = u32::from(width) * 8;
-    if !offset.is_multiple_of(align.into()) || offset + u64::from(width) > map.window_bytes {
+    let is_aligned =
+        offset.is_multiple_of(align.into()) && shape.levels().iter().all(|l| l.stride.is_multiple_of(align.into()));
+    let end = shape.span().saturating_add(offset + u64::from(width));
+    if !is_aligned || end > map.window_bytes {
         return Err(at.err(format!("offset {offset:#x} is not aligned or is outside the window")));
     }
     let offset = u32::try_from(offset).map_err(|_| at.err("the offset is too large"))?;
-    let (access, replay) = (access(at, raw)?, replay(at, raw)?);
+    let (access, replay) = (access(at, raw)?, Arc::new(replay(at, raw)?));
     let mut layout = fields(at, &raw.fields, bits, enums)?;
     let doc = if raw.doc.is_empty() { &name } else { &raw.doc };
     layout.name.clone_from(&name);
     layout.zero.clone_from(&raw.zero);
-    layout.doc.clone_from(doc);
+    layout.doc = doc.as_str().into();
     let screen = screen::sources(at, raw, &layout)?;
     let local = match raw.local {
         None => None,
@@ -321,7 +367,8 @@ fn add(
         Some([from, to]) if from < to => Some(from..to),
         Some([from, to]) => return Err(at.err(format!("the range from {from:#x} to {to:#x} is empty"))),
     };
-    let doc = doc.clone();
+    let doc = Arc::clone(&layout.doc);
+    let provenance: Arc<str> = raw.provenance.as_deref().unwrap_or(&block.provenance).into();
     let register = |name: String, offset: u32, layout: Layout| Register {
         name,
         block: raw.block.clone().unwrap_or_else(|| block.name.clone()),
@@ -329,26 +376,37 @@ fn add(
         offset: RegOffset::new(offset),
         width: if raw.wide { 4 } else { width },
         access,
-        replay: replay.clone(),
+        replay: Arc::clone(&replay),
         layout,
-        doc: doc.clone(),
+        doc: Arc::clone(&doc),
         pair: None,
         wide: None,
         identity: raw.identity,
         screen: screen.clone(),
         local: local.clone(),
-        provenance: raw.provenance.clone().unwrap_or_else(|| block.provenance.clone()),
+        provenance: Arc::clone(&provenance),
     };
-    let mut push = |r: Register| {
-        if map.registers.len() >= usize::from(u16::MAX) - 1 {
-            return Err(at.err("with this register and all repeats, the map has too many registers"));
+    let mut push = |r: Register, template: String| {
+        let whole = RegisterEntry::array(r, shape.clone(), template, index_level);
+        let nested = shape.is_nested(whole.first().width.into());
+        // The lookups find members of nested levels alone. Other arrays are registers one by one.
+        let singles = if nested { 0..0 } else { 0..whole.members() };
+        let alone = singles.map(|m| whole.alone(m, |_| ()));
+        let mut add = |entry: RegisterEntry| {
+            if map.entries.len() >= MAX_ENTRIES {
+                return Err(at.err("with this register and all repeats, the map has too many registers"));
+            }
+            weight.add(at, weight::register(entry.first()) + weight::text(entry.name()))?;
+            map.entries.push(Arc::new(entry));
+            Ok(())
+        };
+        for entry in alone {
+            add(entry)?;
         }
-        weight.add(at, weight::register(&r))?;
-        map.registers.push(Arc::new(r));
-        Ok(())
+        if nested { add(whole) } else { Ok(()) }
     };
     if !raw.wide {
-        return push(register(name, offset, layout));
+        return push(register(name, offset, layout), template);
     }
     let wide = Arc::new(layout);
     let (lo, hi) = (format!("{name}_LO"), format!("{name}_HI"));
@@ -362,44 +420,8 @@ fn add(
         low_offset: RegOffset::new(offset),
     });
     high.wide = Some(wide);
-    push(low)?;
-    push(high)
-}
-
-/// Returns the fields of a 64-bit register that lie in the 32 bits from `from` on, cut to them.
-fn half(wide: &Layout, name: String, from: u32) -> Layout {
-    let mut layout = Layout {
-        name,
-        bits: 32,
-        fields: Vec::new(),
-        zero: wide.zero.clone(),
-        doc: wide.doc.clone(),
-    };
-    for f in &wide.fields {
-        let (lo, hi) = (f.lo.max(from), f.hi.min(from + 31));
-        if lo > hi {
-            continue;
-        }
-        let cut = lo - f.lo;
-        let whole = lo == f.lo && hi == f.hi;
-        let kind = match &f.kind {
-            FieldKind::Set { first } => FieldKind::Set {
-                first: first.saturating_add(cut),
-            },
-            FieldKind::Address { shift } => FieldKind::Address {
-                shift: shift.saturating_add(cut),
-            },
-            k if whole => k.clone(),
-            _ => FieldKind::Hex,
-        };
-        layout.fields.push(Field {
-            lo: lo - from,
-            hi: hi - from,
-            kind,
-            ..f.clone()
-        });
-    }
-    layout
+    push(low, format!("{template}_LO"))?;
+    push(high, format!("{template}_HI"))
 }
 
 fn access(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError> {
@@ -412,108 +434,25 @@ fn access(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<AccessRule, Regi
     })
 }
 
-/// Parses the fields of a layout of `bits` bits and checks them against it and each other.
-fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {
-    if bits == 0 || bits > MAX_BITS {
-        return Err(at.err(format!("the size is {bits} bits; the valid range is 1 to {MAX_BITS}")));
-    }
-    let mut fields: Vec<Field> = Vec::with_capacity(raw.len());
-    for f in raw {
-        let bad = |reason: &str| at.err(format!("field {}: {reason}", f.name));
-        let (hi, lo) = f.bits.split_once(':').unwrap_or((&f.bits, &f.bits));
-        let (Ok(hi), Ok(lo)) = (hi.parse::<u32>(), lo.parse::<u32>()) else {
-            return Err(bad("bits must be \"7\" or \"7:0\""));
-        };
-        if lo > hi || hi - lo > 63 || hi >= bits {
-            return Err(bad("its bits are reversed, wider than 64 or outside the register"));
-        }
-        let kind = match (f.kind.as_deref(), &f.enumeration) {
-            (None, Some(e)) => FieldKind::Enum(Arc::clone(
-                enums.get(e).ok_or_else(|| bad("no enumeration has this name"))?,
-            )),
-            (Some(_), Some(_)) => return Err(bad("it has both a kind and an enumeration")),
-            (None | Some("hex"), None) => FieldKind::Hex,
-            (Some("number"), None) => FieldKind::Number,
-            (Some("number+1"), None) => FieldKind::NumberPlusOne,
-            (Some("power-of-two"), None) => FieldKind::PowerOfTwo,
-            (Some("set"), None) => FieldKind::Set { first: f.first },
-            (Some("bool"), None) if lo == hi => FieldKind::Bool,
-            (Some("bool"), None) => return Err(bad("a switch must have one bit")),
-            (Some("address"), None) if f.shift < 64 => FieldKind::Address { shift: f.shift },
-            (Some("address"), None) => return Err(bad("the shift is more than 63")),
-            (Some(_), None) => return Err(bad("no kind has this name")),
-        };
-        if f.shift != 0 && !matches!(kind, FieldKind::Address { .. }) {
-            return Err(bad("only an address can have a shift"));
-        }
-        if f.first != 0 && !matches!(kind, FieldKind::Set { .. }) {
-            return Err(bad("only a set can have a first number"));
-        }
-        fields.push(Field {
-            name: f.name.clone(),
-            lo,
-            hi,
-            kind,
-            doc: f.doc.clone(),
-            say: f.say.clone(),
-            status: f.status,
-        });
-    }
-    fields.sort_by_key(|f| f.lo);
-    for pair in fields.windows(2) {
-        if let [a, b] = pair
-            && b.lo <= a.hi
-        {
-            return Err(at.err(format!("fields {} and {} overlap", a.name, b.name)));
-        }
-    }
-    let mut names: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
-    names.sort_unstable();
-    if let Some([name, _]) = names.array_windows().find(|[a, b]| a == b) {
-        return Err(at.err(format!("two fields have the name {name}")));
-    }
-    Ok(Layout {
-        bits,
-        fields,
-        ..Layout::default()
-    })
-}
-
 /// Sorts the registers and fills the lookup tables; two registers with one location or name are an error.
 pub(super) fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), RegisterMapError> {
-    map.registers.sort_by_key(|r| r.offset);
-    if let Some(last) = map.registers.last() {
-        let at = SourceLocation {
-            file: "",
-            place: last.name.clone(),
-        };
-        weight.add(&at, last.end().get().div_ceil(4) as usize * size_of::<u16>())?;
+    map.entries.sort_by_key(|e| e.first().offset);
+    let at = |entry: usize| SourceLocation {
+        file: "",
+        place: map
+            .entries
+            .get(entry)
+            .map(|e| e.first().name.clone())
+            .unwrap_or_default(),
+    };
+    if map.entries.len() > MAX_ENTRIES || map.register_count() > MAX_MEMBERS {
+        return Err(at(0).err(format!(
+            "too many registers: at most {MAX_ENTRIES} registers and arrays, and {MAX_MEMBERS} members"
+        )));
     }
-    for (i, r) in map.registers.iter().enumerate() {
-        let at = SourceLocation {
-            file: "",
-            place: r.name.clone(),
-        };
-        let number = u16::try_from(i)
-            .ok()
-            .filter(|n| *n < u16::MAX)
-            .ok_or_else(|| at.err("too many registers"))?;
-        if map.by_name.insert(r.name.clone(), number).is_some() {
-            return Err(at.err("two registers have this name"));
-        }
-        if i.checked_sub(1)
-            .and_then(|b| map.registers.get(b))
-            .is_some_and(|b| b.end() > r.offset)
-        {
-            return Err(at.err(format!("another register is at {:#x}", r.offset)));
-        }
-        let words = r.offset.get() as usize / 4..r.end().get().div_ceil(4) as usize;
-        if map.by_word.len() < words.end {
-            map.by_word.resize(words.end, 0);
-        }
-        for word in map.by_word.get_mut(words).into_iter().flatten().filter(|w| **w == 0) {
-            *word = number + 1;
-        }
-    }
-    Ok(())
+    map.names = NameIndex::new(&map.entries).map_err(|e| at(e.0).err(e.1))?;
+    map.offsets = OffsetIndex::new(&map.entries)
+        .map_err(|e| at(e.entry).err(format!("another register is at {:#x}", e.offset)))?;
+    let last = map.entries.len().saturating_sub(1);
+    weight.add(&at(last), map.offsets.weight() + map.names.weight())
 }

@@ -27,7 +27,47 @@ pub(super) struct RawFile {
     #[serde(rename = "bus-master")]
     pub bus_master: Option<RawBusMaster>,
     #[serde(default, rename = "enum")]
-    pub enums: BTreeMap<String, BTreeMap<String, String>>,
+    pub enums: BTreeMap<String, BTreeMap<String, RawValue>>,
+}
+
+/// A value of an enumeration: its name, or its name and description.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawValue {
+    Name(String),
+    Described(RawDescribedValue),
+}
+
+/// A value with a description.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDescribedValue {
+    pub name: String,
+    #[serde(default)]
+    pub doc: String,
+}
+
+/// A number, or one for each level of an array, the outermost first.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawLevels {
+    One(u32),
+    Several(Vec<u32>),
+}
+
+impl Default for RawLevels {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl RawLevels {
+    pub fn numbers(&self) -> &[u32] {
+        match self {
+            Self::One(n) => std::slice::from_ref(n),
+            Self::Several(list) => list,
+        }
+    }
 }
 
 /// The `[map]` table.
@@ -196,9 +236,12 @@ pub(super) struct RawRegister {
     #[serde(default)]
     pub wide: bool,
     #[serde(default)]
-    pub count: u32,
+    pub count: RawLevels,
     #[serde(default)]
-    pub stride: u32,
+    pub stride: RawLevels,
+    /// Number of the first member in names.
+    #[serde(default)]
+    pub first: RawLevels,
     #[serde(default)]
     pub identity: bool,
     pub replay: Option<bool>,
@@ -258,6 +301,8 @@ pub(super) struct RawField {
     pub kind: Option<String>,
     #[serde(rename = "enum")]
     pub enumeration: Option<String>,
+    #[serde(rename = "write-enum")]
+    pub write_enumeration: Option<String>,
     #[serde(default)]
     pub shift: u32,
     #[serde(default)]

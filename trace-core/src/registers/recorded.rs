@@ -1,26 +1,56 @@
 //! The registers of a recording: the map of its device, and the space of the registers.
 
-use super::{Register, RegisterMap};
+use super::{Direction, Register, RegisterMap};
 use crate::RegOffset;
 use crate::recording::{Access, Recording, SpaceKind};
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-/// A recording's register map together with the space of the registers.
+/// A recording's register map together with the space of the registers, and the registers of PCI configuration space.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedRegisters {
     map: &'static RegisterMap,
     space: u8,
+    /// The configuration space, if one was recorded, and its map.
+    config: Option<(u8, &'static RegisterMap)>,
 }
 
+/// Name of the embedded map of PCI configuration space. It names registers of every PCI function, and of no other space.
+const CONFIG_MAP: &str = "pci-config";
+
 impl RecordedRegisters {
-    /// Returns the registers of a recording, or `None` if neither a user map nor an embedded map knows its device.
+    /// Returns the registers of a recording, or `None` if it has no configuration space, and neither a user map nor an
+    /// embedded map knows its device. With configuration space alone, the map is empty.
     #[must_use]
     pub fn new(recording: &Recording) -> Option<Self> {
-        let map = RegisterMap::for_recording(recording)?;
+        static NONE: LazyLock<RegisterMap> = LazyLock::new(RegisterMap::default);
+        let spaces = &recording.metadata.spaces;
+        let config = spaces.iter().position(|s| s.kind == SpaceKind::Config);
+        let config = config.and_then(|n| u8::try_from(n).ok().zip(RegisterMap::by_name(CONFIG_MAP)));
+        let map = RegisterMap::for_recording(recording);
+        if map.is_none() && config.is_none() {
+            return None;
+        }
         Some(Self {
-            map,
-            space: register_space(recording, Some(map)),
+            map: map.unwrap_or(&NONE),
+            space: map.map_or(NO_SPACE, |m| register_space(recording, Some(m))),
+            config,
         })
+    }
+
+    /// Whether a map knows the recording's device.
+    #[must_use]
+    pub fn has_map(self) -> bool {
+        self.map.end() > RegOffset::ZERO || !self.map.name().is_empty()
+    }
+
+    /// Returns the map of the space of an access.
+    fn map_of(self, access: &Access) -> Option<&'static RegisterMap> {
+        if access.space == self.space {
+            return Some(self.map);
+        }
+        let (space, map) = self.config?;
+        (access.space == space).then_some(map)
     }
 
     /// Returns the map.
@@ -44,22 +74,18 @@ impl RecordedRegisters {
         self.map.find_accessed(access.offset, access.width)
     }
 
-    /// Returns the name of what an access touches, in the form of [`RegisterMap::name_of`].
+    /// Returns the name of what an access touches, in the form of [`RegisterMap::name_of`]. Accesses to configuration
+    /// space have the names of PCI.
     #[must_use]
     pub fn name_of(self, access: &Access) -> Option<Cow<'static, str>> {
-        if access.space != self.space {
-            return None;
-        }
-        self.map.name_of(access.offset, access.width)
+        self.map_of(access)?.name_of(access.offset, access.width)
     }
 
     /// Describes the value of an access, in the form of [`RegisterMap::describe`].
     #[must_use]
     pub fn describe(self, access: &Access) -> Option<String> {
-        if access.space != self.space {
-            return None;
-        }
-        self.map.describe(access.offset, access.width, access.value)
+        let map = self.map_of(access)?;
+        map.describe_in(access.offset, access.width, access.value, Direction::new(access.write))
     }
 }
 
@@ -157,6 +183,37 @@ mod tests {
                 assert_eq!(register_space(&r, Some(map)), number, "{spaces:?}, {}", map.name());
             }
         }
+    }
+
+    #[test]
+    fn configuration_space_has_names_of_pci() {
+        use SpaceKind::{Config, Registers};
+        let access = |space: u8, offset: u32, width: u8, value: u64| Access {
+            offset: RegOffset::new(offset),
+            space,
+            width,
+            value,
+            write: true,
+        };
+        // Without any window of the device, and beside one that no map knows.
+        for (spaces, config) in [
+            (&[("config", Config)][..], 0),
+            (&[("bar0", Registers), ("config", Config)], 1),
+        ] {
+            let device = RecordedRegisters::new(&recording(spaces)).unwrap();
+            assert!(!device.has_map());
+            let named = |offset, width| device.name_of(&access(config, offset, width, 0)).unwrap().into_owned();
+            assert_eq!(named(0, 4), "PCI_VENDOR_ID to PCI_DEVICE_ID");
+            assert_eq!(
+                (named(4, 2), named(0x14, 4)),
+                ("PCI_COMMAND".to_owned(), "PCI_BASE_ADDRESS_1".to_owned())
+            );
+            let command = device.describe(&access(config, 4, 2, 7)).unwrap();
+            assert_eq!(command, "I/O space · memory space · bus master");
+            assert!(device.name_of(&access(config, 0x40, 4, 0)).is_none());
+            assert!(device.name_of(&access(1 - config, 0, 4, 0)).is_none());
+        }
+        assert!(RecordedRegisters::new(&recording(&[("bar0", Registers)])).is_none());
     }
 
     #[test]

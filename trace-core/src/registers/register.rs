@@ -1,6 +1,6 @@
 //! A register: its offset, access rule, replay rule, role and fields.
 
-use super::{Layout, ScreenSource};
+use super::{Direction, Layout, ScreenSource};
 use crate::RegOffset;
 use crate::recording::InterruptLine;
 use std::ops::Range;
@@ -196,12 +196,12 @@ pub struct Register {
     pub width: u8,
     /// Read and write access.
     pub access: AccessRule,
-    /// The treatment in a replay.
-    pub replay: Replay,
+    /// The treatment in a replay. Members of an array share it.
+    pub replay: Arc<Replay>,
     /// Its fields.
     pub layout: Layout,
-    /// Description in one sentence.
-    pub doc: String,
+    /// Description in one sentence. Members of an array share it.
+    pub doc: Arc<str>,
     /// The half of a 64-bit register, if it is one.
     pub pair: Option<Half>,
     /// Fields of the whole 64-bit register, if this is a half of one.
@@ -213,7 +213,7 @@ pub struct Register {
     /// For a bus address: values that are not bus addresses, because the device's own memory is there.
     pub local: Option<Range<u64>>,
     /// Source of the knowledge.
-    pub provenance: String,
+    pub provenance: Arc<str>,
 }
 
 impl Register {
@@ -227,5 +227,11 @@ impl Register {
     #[must_use]
     pub fn describe(&self, value: u64) -> String {
         self.layout.describe(value)
+    }
+
+    /// Describes a value that was read or written.
+    #[must_use]
+    pub fn describe_in(&self, value: u64, direction: Direction) -> String {
+        self.layout.describe_part_in(value, u64::MAX, direction)
     }
 }

@@ -1,11 +1,11 @@
 //! The memory size of a map during construction, and its limit.
 //!
-//! A few lines of TOML can describe far more than fits in memory. Registers repeat, fields of an array are built for
-//! every member, and a wide register has its fields three times. So everything is counted when it is built, and
-//! exceeding the limit ends the reading.
+//! A few lines of TOML can describe far more than fits in memory: the blocks of a file repeat all their registers, and
+//! a wide register has its fields three times. So everything is counted when it is built, and exceeding the limit ends
+//! the reading. An array counts once, whatever its number of members.
 
 use super::map_error::{RegisterMapError, SourceLocation};
-use super::{Field, Layout, Register};
+use super::{Field, Layout, NamedValues, Register};
 use std::sync::Arc;
 
 /// Maximum size of a map with all its files, bytes (approximate). The largest known one, of an STM32 with all its
@@ -47,9 +47,9 @@ pub(super) fn text(text: &str) -> usize {
 }
 
 /// Returns the size of a list of named values.
-pub(super) fn values(values: &[(u64, String)]) -> usize {
+pub(super) fn values(values: &NamedValues) -> usize {
     let each = |(_, t): &(u64, String)| text(t) + size_of::<(u64, String)>();
-    values.iter().map(each).sum()
+    values.iter().chain(values.docs()).map(each).sum()
 }
 
 /// Returns the size of a field. The values of its enumeration are shared and not included.
@@ -78,4 +78,4 @@ pub(super) fn register(r: &Register) -> usize {
 }
 
 /// An enumeration in a map.
-pub(super) type Values = Arc<Vec<(u64, String)>>;
+pub(super) type Values = Arc<NamedValues>;

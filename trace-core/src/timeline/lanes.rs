@@ -7,7 +7,7 @@ use crate::families::{Family, find_family_with};
 use crate::recording::{AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, register_space};
 use driver::DriverLanes;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// Lane of accesses to registers that the map does not know.
 const UNKNOWN: &str = "unknown";
@@ -154,13 +154,16 @@ impl Lanes {
     pub fn new(recording: &Recording, map: Option<&RegisterMap>) -> Self {
         let family = find_family_with(recording, map);
         let mut found: Vec<((u8, u8), String)> = Vec::new();
-        for r in map.into_iter().flat_map(RegisterMap::registers) {
-            let (rank, name) = lane_of(family, r);
-            let key = ((rank, r.index.unwrap_or(0)), name);
-            if let Err(at) = found.binary_search(&key) {
-                found.insert(at, key);
-            }
-        }
+        let _ = map.map(|m| {
+            m.visit(|r| {
+                let (rank, name) = lane_of(family, r);
+                let key = ((rank, r.index.unwrap_or(0)), name);
+                if let Err(at) = found.binary_search(&key) {
+                    found.insert(at, key);
+                }
+                ControlFlow::<()>::Continue(())
+            })
+        });
         // A map has a handful of blocks; if it has too many, the rest share the lane of unknown registers.
         found.truncate(MAX_BLOCK_LANES);
         let mut names: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
@@ -178,18 +181,19 @@ impl Lanes {
         } else {
             0
         };
-        let end = map
-            .and_then(|m| m.registers().map(Register::end).max())
-            .unwrap_or_default();
+        let end = map.map(RegisterMap::end).unwrap_or_default();
         let mut places = vec![unknown; (end.get() as usize).div_ceil(1 << shift)];
-        for r in map.into_iter().flat_map(RegisterMap::registers) {
-            let (_, lane) = lane_of(family, r);
-            let lane = names.iter().position(|n| *n == lane).and_then(|l| u8::try_from(l).ok());
-            let own = (r.offset.get() >> shift) as usize..(r.end().get() >> shift) as usize;
-            if let (Some(places), Some(lane)) = (places.get_mut(own), lane) {
-                places.fill(lane);
-            }
-        }
+        let _ = map.map(|m| {
+            m.visit(|r| {
+                let (_, lane) = lane_of(family, r);
+                let lane = names.iter().position(|n| *n == lane).and_then(|l| u8::try_from(l).ok());
+                let own = (r.offset.get() >> shift) as usize..(r.end().get() >> shift) as usize;
+                if let (Some(places), Some(lane)) = (places.get_mut(own), lane) {
+                    places.fill(lane);
+                }
+                ControlFlow::<()>::Continue(())
+            })
+        });
         names.extend([UNKNOWN, ELSEWHERE, MARKS].map(str::to_owned));
         let api_trace = recording.api().map(|metadata| {
             let streams = metadata.streams.len().clamp(1, MAX_STREAMS);

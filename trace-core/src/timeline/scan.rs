@@ -5,8 +5,9 @@ use crate::RegOffset;
 use crate::families::{Mark, MarkKind, RegisterClass, find_family_with};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Column, EventKind, Events, InterruptLine, Recording, SpaceKind};
-use crate::registers::{Register, RegisterMap, register_space};
+use crate::registers::{RegisterMap, register_space};
 use rayon::prelude::*;
+use std::ops::ControlFlow;
 
 /// Number of events that one worker scans at once.
 const BLOCK: usize = 1 << 16;
@@ -24,15 +25,22 @@ pub(super) struct Classes {
 
 impl Classes {
     pub(super) fn new(recording: &Recording, map: &RegisterMap) -> Self {
-        let end = map.registers().map(Register::end).max().unwrap_or(RegOffset::ZERO);
-        let mut words = vec![RegisterClass::Plain; (end.get() / 4) as usize];
+        // Only as long as the last register that has a class: maps of large windows mostly have none.
+        let mut words = Vec::new();
         let family = find_family_with(recording, Some(map));
-        for r in map.registers() {
+        let _ = map.visit(|r| {
             let class = family.class_of(r);
-            if let Some(word) = words.get_mut((r.offset.get() / 4) as usize).filter(|_| r.width == 4) {
-                *word = class;
+            let at = (r.offset.get() / 4) as usize;
+            if r.width == 4 && (class != RegisterClass::Plain || at < words.len()) {
+                if words.len() <= at {
+                    words.resize(at + 1, RegisterClass::Plain);
+                }
+                if let Some(word) = words.get_mut(at) {
+                    *word = class;
+                }
             }
-        }
+            ControlFlow::<()>::Continue(())
+        });
         let has_registers = recording.metadata.spaces.iter().any(|s| s.kind == SpaceKind::Registers);
         Self {
             words,

@@ -254,14 +254,15 @@ fn find_location(recording: &Recording, name: &str, offset: u64) -> Option<XrefT
 
 /// Returns the register of a name, or a field of it.
 fn find_register(recording: &Recording, text: &str) -> Result<Option<XrefTarget>, TargetError> {
-    let Some(map) = RecordedRegisters::new(recording).map(RecordedRegisters::map) else {
+    let device = RecordedRegisters::new(recording).filter(|d| d.has_map());
+    let Some(map) = device.map(RecordedRegisters::map) else {
         return Ok(None);
     };
-    let is_low = |r: &&Register| !matches!(r.pair, Some(Half::High { .. }));
+    let is_low = |r: &Register| !matches!(r.pair, Some(Half::High { .. }));
     let find = |name: &str| {
-        let whole = map.registers().find(|r| r.name.eq_ignore_ascii_case(name));
+        let whole = map.find_register(|r| r.name.eq_ignore_ascii_case(name));
         let has_wide = |r: &Register| r.wide.as_ref().is_some_and(|w| w.name.eq_ignore_ascii_case(name));
-        let wide = || map.registers().filter(is_low).find(|r| has_wide(r));
+        let wide = || map.find_register(|r| is_low(r) && has_wide(r));
         whole.map(|r| (r, false)).or_else(|| wide().map(|r| (r, true)))
     };
     let target = |r: &Register, bits| XrefTarget::Register {

@@ -16,7 +16,7 @@ use trace_core::registers::RegisterMap;
 
 pub const VERB: Verb = Verb {
     name: "regmaps",
-    about: "List register maps, or convert one from SVD, rules-ng-ng, genxml",
+    about: "List register maps, or convert one from SVD, rules-ng-ng, genxml, csbgen",
     args: |command| {
         RegmapsCommand::augment_subcommands(command)
             .subcommand_required(true)
@@ -35,7 +35,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 #[derive(Subcommand)]
 enum RegmapsCommand {
-    /// Convert a CMSIS-SVD, rules-ng-ng or genxml file to a map
+    /// Convert a CMSIS-SVD, rules-ng-ng, genxml or csbgen file to a map
     Import(Box<ImportArguments>),
     /// List the known maps: embedded, in your folder, next to a recording
     List(ListArguments),
@@ -43,7 +43,7 @@ enum RegmapsCommand {
 
 #[derive(Args)]
 struct ImportArguments {
-    /// CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file to convert; files that it includes are
+    /// CMSIS-SVD, rules-ng-ng (envytools, freedreno), genxml or csbgen (Mesa) file to convert; files that it includes are
     /// searched in its folder and the two above
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -53,10 +53,11 @@ struct ImportArguments {
     /// Write the map next to this recording, whose registers it then names
     #[arg(long = "next-to", alias = "beside", value_name = "RECORDING")]
     beside: Option<PathBuf>,
-    /// Read the file as svd, rnn or genxml, regardless of its root element
+    /// Read the file as svd, rnn, genxml or csbgen, regardless of its root element
     #[arg(long = "as", value_name = "FORMAT", value_parser = format)]
     format: Option<Format>,
-    /// Convert only definitions for this variant: A6XX of freedreno, a version of Broadcom's packets
+    /// Convert only definitions for this variant: A6XX of freedreno, a version of Broadcom's packets, features of a
+    /// PowerVR (ROGUEXE,NUM_TA=4)
     #[arg(long, value_name = "VARIANT")]
     variant: Option<String>,
     /// Convert only this peripheral of an SVD or domain of rules-ng-ng; may be given more than once
@@ -96,7 +97,7 @@ struct ListArguments {
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    Format::from_name(text).ok_or_else(|| format!("'{text}' is not a format (expected svd, rnn or genxml)"))
+    Format::from_name(text).ok_or_else(|| format!("'{text}' is not a format (expected svd, rnn, genxml or csbgen)"))
 }
 
 fn hex16(text: &str) -> Option<u16> {
@@ -130,7 +131,7 @@ struct LossRow<'a> {
 struct ImportReport<'a> {
     /// Name of the map.
     name: &'a str,
-    /// Format of the source: `svd`, `rnn` or `genxml`.
+    /// Format of the source: `svd`, `rnn`, `genxml` or `csbgen`.
     format: &'static str,
     /// The written file; `null` for standard output.
     written: Option<String>,
@@ -142,6 +143,8 @@ struct ImportReport<'a> {
     layouts: usize,
     layout_fields: usize,
     enumerations: usize,
+    /// Number of arrays of registers, whose members `registers` and `fields` count.
+    arrays: usize,
     /// What the map lacks.
     not_carried_over: Vec<LossRow<'a>>,
     /// Number of entries beyond 10 000 that are not listed.
@@ -150,7 +153,7 @@ struct ImportReport<'a> {
     map: Option<&'a str>,
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
     // Checked before opening: opening a pipe would wait for a writer.
     let metadata = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
@@ -168,10 +171,7 @@ fn read(path: &Path) -> Result<String, Failure> {
             "larger than 64 MiB, the maximum size of a register map",
         ));
     }
-    String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        Failure::file(path, format!("byte {at} is not UTF-8; save the file in UTF-8"))
-    })
+    Ok(bytes)
 }
 
 /// Returns the output file of an import; `None` for standard output.
@@ -203,7 +203,7 @@ fn target(arguments: &ImportArguments, name: &str) -> Result<Option<PathBuf>, Fa
 }
 
 fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failure> {
-    let text = read(&arguments.file)?;
+    let content = read(&arguments.file)?;
     let options = Options {
         format: arguments.format,
         variant: arguments.variant.clone(),
@@ -216,7 +216,7 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
         compact: arguments.compact,
     };
     let file = arguments.file.display().to_string();
-    let made = register_maps::import(&file, &text, &options, &mut Folder::new(&arguments.file))
+    let made = register_maps::import(&file, content, &options, &mut Folder::new(&arguments.file))
         .map_err(|e| Failure::usage(e.to_string()))?;
     // The letters and digits of the name form the file name, and users distinguish maps by them.
     if !made.name.contains(char::is_alphanumeric) {
@@ -271,6 +271,7 @@ fn report(made: &ImportedMap, to: Option<&Path>, named: bool, all: bool, out: &m
             layouts: made.layouts,
             layout_fields: made.layout_fields,
             enumerations: made.enums,
+            arrays: made.arrays,
             not_carried_over: lost.collect(),
             more_not_carried_over: made.more_losses,
             map: to.is_none().then_some(made.text.as_str()),
@@ -280,8 +281,12 @@ fn report(made: &ImportedMap, to: Option<&Path>, named: bool, all: bool, out: &m
     if let Some(to) = to {
         out.line(format_args!("{}", to.display()))?;
     }
+    let arrays = match made.arrays {
+        0 => String::new(),
+        n => format!(" ({})", format_count(n as u64, "array")),
+    };
     out.line(format_args!(
-        "{} ({}): {} with {}, {} with {}, {}",
+        "{} ({}): {}{arrays} with {}, {} with {}, {}",
         made.name,
         made.format.name(),
         format_count(made.registers as u64, "register"),
@@ -339,8 +344,8 @@ struct MapRow {
     /// Name of the map.
     name: String,
     /// Number of registers and of layouts; `null` if the map cannot be read.
-    registers: Option<usize>,
-    layouts: Option<usize>,
+    registers: Option<u64>,
+    layouts: Option<u64>,
     /// `embedded`, `your folder` or `beside the recording`.
     from: &'static str,
     /// The file; `null` for an embedded map.
@@ -355,8 +360,8 @@ impl MapRow {
     fn from_map(map: &RegisterMap, from: &'static str, path: Option<&Path>) -> Self {
         Self {
             name: map.name().to_owned(),
-            registers: Some(map.registers().count()),
-            layouts: Some(map.layouts().count()),
+            registers: Some(map.register_count()),
+            layouts: Some(map.layouts().count() as u64),
             from,
             path: path.map(|p| p.display().to_string()),
             error: None,
@@ -416,7 +421,7 @@ fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
             .to_vec(),
     ];
     for k in &known {
-        let count = |n: Option<usize>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let count = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
         let from = if k.names_this_recording {
             format!("{}, names this recording", k.from)
         } else {

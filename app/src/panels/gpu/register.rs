@@ -107,7 +107,7 @@ fn filter_buttons(view: &mut View, ui: &mut Ui) {
 fn plot_menu(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let r = widgets::icon_button(ui, icons::CHART_BAR, "Plot this register or a field");
     egui::Popup::menu(&r).show(|ui| {
-        let fields = lookup::find_register(&doc.recording, register).map(|d| d.layout.fields.as_slice());
+        let fields = lookup::find_register(&doc.recording, register).map(|d| d.layout.fields.as_ref());
         let fields = fields.unwrap_or_default().iter().map(|f| Some(f.name.clone()));
         egui::ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
             for field in std::iter::once(None).chain(fields) {

@@ -3,6 +3,7 @@
 use super::{Key, NamingError};
 use std::collections::BTreeSet;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
+use trace_core::registers::{ArrayLevel, ArrayShape};
 
 pub(super) fn whole(item: Option<&Item>) -> Option<u64> {
     u64::try_from(item?.as_integer()?).ok()
@@ -48,13 +49,14 @@ impl EntryPosition {
         };
         for (i, table) in place.tables(doc).enumerate() {
             let fact = |name| whole(table.get(name));
-            let (first, count) = (fact(place.key_name()).unwrap_or(0), fact("count").unwrap_or(0));
+            let first = fact(place.key_name()).unwrap_or(0);
             if fact("space").unwrap_or(0) != u64::from(space) {
                 continue;
             }
-            if count > 1 {
-                let each = fact("stride").unwrap_or(0);
-                if (0..count).any(|n| first.saturating_add(n.saturating_mul(each)) == number) {
+            let shape = array_shape(table);
+            if shape.members() > 1 {
+                let byte = number.checked_sub(first);
+                if byte.is_some_and(|b| shape.member_at(b, 1).is_some_and(|m| shape.offset_of(m) == b)) {
                     let how = "as a part of an array";
                     return Err(NamingError::ByHand { key, how });
                 }
@@ -136,6 +138,27 @@ impl EntryPosition {
             list.remove(at);
         }
     }
+}
+
+/// Returns the levels of the array that a table describes.
+fn array_shape(table: &Table) -> ArrayShape {
+    let numbers = |name: &str| -> Vec<u32> {
+        let narrow = |n: i64| u32::try_from(n).unwrap_or(0);
+        let item = table.get(name);
+        let list = item
+            .and_then(Item::as_array)
+            .map(|a| a.iter().filter_map(Value::as_integer).map(narrow).collect());
+        list.unwrap_or_else(|| item.and_then(Item::as_integer).map(narrow).into_iter().collect())
+    };
+    let each = numbers("count").into_iter().zip(numbers("stride"));
+    let levels: Vec<ArrayLevel> = each
+        .map(|(count, stride)| ArrayLevel {
+            count,
+            stride,
+            first: 0,
+        })
+        .collect();
+    ArrayShape::new(&levels)
 }
 
 /// Returns the enumerations that the fields of a table name.

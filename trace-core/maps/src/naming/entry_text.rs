@@ -273,6 +273,11 @@ fn kind(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister, f: &Nam
     }
 }
 
+/// Returns the name of a value, with or without a description beside it.
+fn value_name(item: &Item) -> Option<&str> {
+    item.as_str().or_else(|| item.get("name")?.as_str())
+}
+
 /// Returns the name of an enumeration with these values: the field's own if it has these values or nothing else names
 /// it; otherwise a new one.
 fn enumeration(
@@ -289,7 +294,7 @@ fn enumeration(
     let read = |table: &Table| {
         let mut list: Vec<(u64, String)> = table
             .iter()
-            .filter_map(|(k, v)| Some((number(k)?, v.as_str()?.to_owned())))
+            .filter_map(|(k, v)| Some((number(k)?, value_name(v)?.to_owned())))
             .collect();
         list.sort_unstable();
         list
@@ -316,7 +321,13 @@ fn enumeration(
                 let key = key.unwrap_or_else(|| format!("{n:#x}"));
                 // A value with an empty name is not shown, and stays so.
                 match table.get_mut(&key) {
-                    Some(there) if there.as_str() == Some(text) => {}
+                    Some(there) if value_name(there) == Some(text) => {}
+                    // A value with a description keeps it.
+                    Some(there) if there.get("name").is_some() => {
+                        if let Some(name) = there.get_mut("name") {
+                            *name = value(text.as_str());
+                        }
+                    }
                     _ => drop(table.insert(&key, value(text.as_str()))),
                 }
             }

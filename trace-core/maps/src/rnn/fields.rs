@@ -1,9 +1,9 @@
 //! Fields of rules-ng-ng: bitfields, the bitsets that types name, and the types of their values.
 
 use super::{Definitions, MAX_USES, TreeNode, doc_of, varset};
-use crate::draft::{Draft, DraftField, Kind};
+use crate::draft::{Draft, DraftField, DraftValue, Kind};
 use crate::error::{ImportError, LossKind};
-use crate::source::number;
+use crate::text::number;
 
 /// The bits that fields are read into.
 pub(super) struct Frame {
@@ -58,64 +58,81 @@ fn bitfields<'t>(
     } else {
         frame.name.as_str()
     };
-    for node in node.children().filter(|n| n.tag_name().name() == "bitfield") {
-        let place = tree.place(node);
-        known.steps_on(&place, 1 + node.children().count())?;
-        let set = varset(node, frame.set.as_deref());
-        if !known.is_wanted(draft, tree, node, set.as_deref()) {
-            continue;
-        }
-        let own = node.attribute("name").unwrap_or("UNKNOWN");
-        let (low, high) = match tree.number(node, "pos")? {
-            Some(pos) => (pos, pos),
-            None => match (tree.number(node, "low")?, tree.number(node, "high")?) {
-                (Some(low), Some(high)) => (low, high),
-                _ => return Err(tree.wrong(node, format!("field {own} has neither pos nor low and high"))),
-            },
-        };
-        if low > high || high >= frame.bits || high - low > 63 {
-            draft.lose(place, LossKind::Field, || {
-                format!(
-                    "field {own}, bits {high}:{low}, is reversed or exceeds the {} bits of {}",
-                    frame.bits, frame.name
-                )
-            });
-            continue;
-        }
-        let name = if prefix.is_empty() {
-            own.to_owned()
-        } else {
-            format!("{prefix}_{own}")
-        };
-        let inner = Frame {
-            name: name.clone(),
-            lo: frame.lo + low,
-            bits: high - low + 1,
-            set: set.clone(),
-            depth: frame.depth + 1,
-        };
+    for node in tree.elements(node).filter(|n| n.tag_name().name() == "bitfield") {
+        known.steps_on(&tree.place(node), 1 + node.children().count())?;
         let before = out.len();
-        if inner.depth <= MAX_USES {
-            // Nested fields replace their outer field and get its name as a prefix.
-            let nested = Frame {
-                depth: inner.depth + 1,
-                ..inner
-            };
-            contents(known, draft, (tree, node), &nested, out)?;
-            if out.len() > before {
-                continue;
-            }
+        let read = bitfield(known, draft, (tree, node), frame, prefix, out);
+        if draft.or_left_out(read)?.is_none() {
+            out.truncate(before);
         }
-        let kind = kind(known, draft, (tree, node), &name, high - low + 1, set.as_deref())?.unwrap_or(Kind::Hex);
-        out.push(DraftField {
-            name,
-            lo: frame.lo + low,
-            hi: frame.lo + high,
-            kind,
-            doc: doc_of(node),
-            at: place,
-        });
     }
+    Ok(())
+}
+
+fn bitfield<'t>(
+    known: &mut Definitions<'t>,
+    draft: &mut Draft,
+    (tree, node): TreeNode<'t>,
+    frame: &Frame,
+    prefix: &str,
+    out: &mut Vec<DraftField>,
+) -> Result<(), ImportError> {
+    let place = tree.place(node);
+    let set = varset(node, frame.set.as_deref());
+    if !known.is_wanted(draft, tree, node, set.as_deref()) {
+        return Ok(());
+    }
+    let own = node.attribute("name").unwrap_or("UNKNOWN");
+    let (low, high) = match tree.number(node, "pos")? {
+        Some(pos) => (pos, pos),
+        None => match (tree.number(node, "low")?, tree.number(node, "high")?) {
+            (Some(low), Some(high)) => (low, high),
+            _ => return Err(tree.wrong(node, format!("field {own} has neither pos nor low and high"))),
+        },
+    };
+    if low > high || high >= frame.bits || high - low > 63 {
+        draft.lose(place, LossKind::Field, || {
+            format!(
+                "field {own}, bits {high}:{low}, is reversed or exceeds the {} bits of {}",
+                frame.bits, frame.name
+            )
+        });
+        return Ok(());
+    }
+    let name = if prefix.is_empty() {
+        own.to_owned()
+    } else {
+        format!("{prefix}_{own}")
+    };
+    let inner = Frame {
+        name: name.clone(),
+        lo: frame.lo + low,
+        bits: high - low + 1,
+        set: set.clone(),
+        depth: frame.depth + 1,
+    };
+    let before = out.len();
+    if inner.depth <= MAX_USES {
+        // Nested fields replace their outer field and get its name as a prefix.
+        let nested = Frame {
+            depth: inner.depth + 1,
+            ..inner
+        };
+        contents(known, draft, (tree, node), &nested, out)?;
+        if out.len() > before {
+            return Ok(());
+        }
+    }
+    let kind = kind(known, draft, (tree, node), &name, high - low + 1, set.as_deref())?.unwrap_or(Kind::Hex);
+    out.push(DraftField {
+        name,
+        lo: frame.lo + low,
+        hi: frame.lo + high,
+        kind,
+        written: None,
+        doc: doc_of(node),
+        at: place,
+    });
     Ok(())
 }
 
@@ -179,7 +196,7 @@ fn values<'t>(
     draft: &mut Draft,
     parts: &[TreeNode<'t>],
     set: Option<&str>,
-) -> Result<Vec<(u64, String)>, ImportError> {
+) -> Result<Vec<DraftValue>, ImportError> {
     let mut all = Vec::new();
     for (tree, parent) in parts {
         known.steps_on(&tree.place(*parent), 1 + parent.children().count())?;
@@ -193,7 +210,10 @@ fn values<'t>(
                 continue;
             }
             match number(text) {
-                Some(value) => all.push((value, name.to_owned())),
+                Some(value) => all.push(DraftValue {
+                    doc: doc_of(node),
+                    ..DraftValue::new(value, name)
+                }),
                 None => draft.lose(tree.place(node), LossKind::Value, || {
                     format!(
                         "the value of {name} is '{}', which is not a number",

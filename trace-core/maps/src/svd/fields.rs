@@ -1,16 +1,17 @@
 //! Fields of registers: their bits, descriptions and value names.
 
-use super::{Reader, child_text, first_text, number, text};
-use crate::draft::{Access, Draft, DraftField, Kind, MAX_REGISTERS};
+use super::derived::Chain;
+use super::reader::{Reader, child_text, first_text, number, text};
+use crate::draft::{Access, Draft, DraftField, DraftValue, Kind, MAX_REGISTERS};
 use crate::error::{ImportError, LossKind};
-use crate::source::one_line;
+use crate::text::{MAX_NAME, one_line};
 use roxmltree::Node;
 
 impl<'t> Reader<'t> {
     pub(super) fn field(
         &mut self,
         draft: &mut Draft,
-        chain: &[Node<'t, 't>],
+        chain: &Chain<'t>,
         outer: Access,
         out: &mut Vec<DraftField>,
     ) -> Result<(), ImportError> {
@@ -18,7 +19,7 @@ impl<'t> Reader<'t> {
             return Ok(());
         };
         let mut place = None;
-        for n in chain {
+        for n in chain.iter() {
             place = self.bits(*n)?;
             if place.is_some() {
                 break;
@@ -43,26 +44,42 @@ impl<'t> Reader<'t> {
             })
             .find(|list| !list.is_empty())
             .unwrap_or_default();
-        // Read and write may have names of their own; the read names fit what a timeline mostly shows.
-        let usage = |n: &Node<'t, 't>| text(*n, "usage").unwrap_or("read-write");
-        let main = enumerations
-            .iter()
-            .find(|n| usage(n) != "write")
-            .or(enumerations.first())
-            .copied();
-        for other in enumerations.iter().filter(|n| Some(**n) != main) {
-            draft.lose(self.tree.place(*other), LossKind::Value, || {
-                "names of values for the other access direction: a field has only one list".to_owned()
-            });
-        }
         let name = first_text(chain, "name").unwrap_or_default();
         let mut kind = if lo == hi { Kind::Bool } else { Kind::Hex };
-        if let Some(list) = main
-            && let Some(e) = self.enumeration(draft, list, name)?
-        {
+        // Reads and writes may have lists of their own.
+        let list_for = |access: &str| {
+            let of = |n: &Node<'t, 't>| text(*n, "usage").unwrap_or("read-write");
+            let own = enumerations.iter().find(|n| of(n) == access);
+            own.or_else(|| enumerations.iter().find(|n| of(n) == "read-write"))
+                .copied()
+        };
+        let (read, write) = (list_for("read"), list_for("write"));
+        for (n, other) in enumerations.iter().enumerate() {
+            if Some(*other) != read && Some(*other) != write {
+                draft.lose(self.tree.place(*other), LossKind::Value, || {
+                    format!(
+                        "list {} of values of {name}: another list has the same direction",
+                        n + 1
+                    )
+                });
+            }
+        }
+        let mut values = |draft: &mut Draft, list: Option<Node<'t, 't>>, name: &str| match list {
+            None => Ok(None),
+            Some(list) => {
+                let read = self.enumeration(draft, list, name);
+                Ok(draft.or_left_out(read)?.flatten())
+            }
+        };
+        let main = values(draft, read, name)?;
+        let written = match write == read {
+            true => None,
+            false => Some(values(draft, write, &format!("{name}_write"))?).filter(|w| *w != main),
+        };
+        if let Some(e) = main {
             kind = Kind::Enum(e);
         }
-        for (name, at) in self.repeats(chain, lo)? {
+        for (name, at) in self.members(chain, lo)?.one_by_one() {
             if out.len() > MAX_REGISTERS {
                 return Err(self.many(node));
             }
@@ -71,6 +88,7 @@ impl<'t> Reader<'t> {
                 lo: at,
                 hi: at.saturating_add(hi - lo),
                 kind: kind.clone(),
+                written,
                 doc: doc.clone(),
                 at: self.tree.place(node),
             });
@@ -123,8 +141,14 @@ impl<'t> Reader<'t> {
             .flat_map(|n| n.children())
             .filter(|n| n.has_tag_name("enumeratedValue"))
         {
-            let name = text(node, "name").or_else(|| text(node, "description"));
-            let name = name.map(one_line).unwrap_or_default();
+            let doc = text(node, "description").map(one_line).unwrap_or_default();
+            let name = text(node, "name").map(one_line).filter(|n| n.len() <= MAX_NAME);
+            // A value without a name is named by its description.
+            let (name, doc) = match name {
+                Some(name) => (name, doc),
+                None => (doc, String::new()),
+            };
+            let doc = if doc == name { String::new() } else { doc };
             let raw = text(node, "value").unwrap_or_default();
             if text(node, "isDefault").is_some_and(|t| t != "false" && t != "0") {
                 draft.lose(self.tree.place(node), LossKind::Value, || {
@@ -142,7 +166,7 @@ impl<'t> Reader<'t> {
                 });
             }
             match number(raw) {
-                Some(value) => values.push((value, name)),
+                Some(value) => values.push(DraftValue { value, name, doc }),
                 None => draft.lose(self.tree.place(node), LossKind::Value, || {
                     format!("{name} has no number")
                 }),

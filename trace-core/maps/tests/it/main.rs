@@ -8,7 +8,11 @@
     reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
+mod arrays;
+mod field_cases;
+mod mistakes;
 mod naming;
 mod own_limits;
+mod packets;
 mod readers;
 mod user_maps;

@@ -47,7 +47,7 @@ fn map(text: &str) -> RegisterMap {
 }
 
 fn modes() -> FieldKind {
-    FieldKind::Enum(Arc::new(vec![(0, "off".into()), (2, "on".into())]))
+    FieldKind::Enum(Arc::new(vec![(0, "off".into()), (2, "on".into())].into()))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn names_are_added_to_a_new_map_file() {
     assert_eq!((m.name(), m.space(), m.window_bytes()), ("card", "bar2", 0x100));
     let r = m.at(RegOffset::new(0x24)).unwrap();
     assert_eq!(
-        (r.name.as_str(), r.doc.as_str(), r.access),
+        (r.name.as_str(), r.doc.as_ref(), r.access),
         ("START", "Starts it.", AccessRule::ReadWrite)
     );
     assert!(!r.replay.write && !r.replay.reason.is_empty());
@@ -204,7 +204,7 @@ fn hand_written_map_text_is_preserved() {
 
 #[test]
 fn shared_enumeration_is_not_changed_for_one_register() {
-    let other = FieldKind::Enum(Arc::new(vec![(0, "off".into()), (1, "half".into())]));
+    let other = FieldKind::Enum(Arc::new(vec![(0, "off".into()), (1, "half".into())].into()));
     let written = set_entry(
         BY_HAND,
         &head(),

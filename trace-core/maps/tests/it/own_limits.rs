@@ -15,20 +15,15 @@ fn text(name: &str, device: &str, register: &str) -> String {
 #[test]
 fn oversized_or_excess_maps_are_skipped_and_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let bomb = text("bomb", "", "R{n}_").replace("base = 0", "base = 0\nstride = 4096\ncount = 256")
-        + "fields = ["
-        + &(0..32)
-            .map(|n| {
-                format!(
-                    "{{ name = \"f{n}\", bits = \"{n}\", doc = \"{}\" }},",
-                    "x".repeat(40_000)
-                )
-            })
-            .collect::<String>()
-        + "]\n";
-    let bomb = bomb.replace("window = 0x100", "window = 0x4000000");
-    assert!(bomb.len() < 1_500_000);
-    std::fs::write(folder.path().join("bomb.map.toml"), &bomb).unwrap();
+    // Each register has the source of the knowledge of its block.
+    let bomb = |registers: u32, name: &str| {
+        let each = |n: u32| format!("[[register]]\nname = \"R{n}\"\noffset = {}\naccess = \"ro\"\n", 4 * n);
+        let head = text(name, "", "R0").replace("Made for a test.", &"x".repeat(100_000));
+        head.replace("window = 0x100", "window = 0x4000000") + &(1..registers).map(each).collect::<String>()
+    };
+    let text_of_all = bomb(1000, "bomb");
+    assert!(text_of_all.len() < 1_500_000);
+    std::fs::write(folder.path().join("bomb.map.toml"), &text_of_all).unwrap();
     let user_maps = UserMaps::open_folder(Some(folder.path()));
     let messages: Vec<&str> = user_maps.errors().collect();
     assert!(messages[0].contains("more than 64 MiB"), "{messages:?}");
@@ -36,9 +31,7 @@ fn oversized_or_excess_maps_are_skipped_and_reported() {
     // Each map is within the limit, and their sum is not.
     std::fs::remove_file(folder.path().join("bomb.map.toml")).unwrap();
     for n in 0..8 {
-        let one = bomb
-            .replace("count = 256", "count = 32")
-            .replace("bomb", &format!("m{n}"));
+        let one = bomb(410, &format!("m{n}"));
         std::fs::write(folder.path().join(format!("m{n}.map.toml")), one).unwrap();
     }
     let user_maps = UserMaps::open_folder(Some(folder.path()));

@@ -11,8 +11,8 @@ fn files() -> PathBuf {
 }
 
 fn import_file(file: &Path, options: &Options) -> ImportedMap {
-    let text = std::fs::read_to_string(file).unwrap();
-    import(&file.display().to_string(), &text, options, &mut Folder::new(file)).unwrap()
+    let bytes = std::fs::read(file).unwrap();
+    import(&file.display().to_string(), bytes, options, &mut Folder::new(file)).unwrap()
 }
 
 fn map(imported: &ImportedMap) -> RegisterMap {
@@ -28,6 +28,14 @@ fn block(name: &str) -> Options {
 
 fn refused(text: &str) -> ImportError {
     import("bad.xml", text, &Options::default(), &mut NoSources).unwrap_err()
+}
+
+/// Returns the first mistake that an import reports, with its location.
+fn mistake(text: &str) -> String {
+    let imported = import("bad.xml", text, &Options::default(), &mut NoSources).unwrap();
+    assert_eq!(imported.registers + imported.layouts, 0);
+    let first = imported.losses.iter().find(|l| l.kind == LossKind::Mistake).unwrap();
+    format!("{}: {}", first.place, first.what)
 }
 
 #[test]
@@ -276,21 +284,14 @@ fn hostile_files_are_refused_quickly_with_a_location() {
     assert!(matches!(refused(&deep), ImportError::TooMuch { .. }));
     let circle = r#"<device><peripherals><peripheral derivedFrom="B"><name>A</name><baseAddress>0</baseAddress></peripheral>
 <peripheral derivedFrom="A"><name>B</name><baseAddress>0</baseAddress></peripheral></peripherals></device>"#;
-    assert!(
-        refused(circle).to_string().contains("bad.xml:2:1: "),
-        "{}",
-        refused(circle)
-    );
+    assert!(mistake(circle).starts_with("bad.xml:2:1: "), "{}", mistake(circle));
     let arrays = "<array offset=\"0\" stride=\"0x1000\" length=\"4000\" name=\"A\">";
     let many = format!(
         "<database><domain name=\"D\">{}<reg32 offset=\"0\" name=\"R\"/>{}</domain></database>",
         arrays.repeat(8),
         "</array>".repeat(8)
     );
-    assert!(matches!(
-        refused(&many),
-        ImportError::TooMuch { .. } | ImportError::Wrong { .. }
-    ));
+    assert!(mistake(&many).contains("nested more than"), "{}", mistake(&many));
     let groups = "<group start=\"0\" count=\"60000\" size=\"1\">";
     let many = format!(
         "<genxml><struct name=\"S\" length=\"1\">{}{}</struct></genxml>",
@@ -300,17 +301,19 @@ fn hostile_files_are_refused_quickly_with_a_location() {
     assert!(matches!(refused(&many), ImportError::TooMuch { .. }));
     let clusters =
         "<cluster><name>C%s</name><dim>50000</dim><dimIncrement>1</dimIncrement><addressOffset>0</addressOffset>";
+    // Arrays of arrays are not laid out; the members of these are too many.
     let many = format!(
-        "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers>{}{}</registers></peripheral></peripherals></device>",
+        "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers>{}<register><name>R</name><addressOffset>0</addressOffset></register>{}</registers></peripheral></peripherals></device>",
         clusters.repeat(6),
         "</cluster>".repeat(6)
     );
-    assert!(matches!(refused(&many), ImportError::TooMuch { .. }));
+    let imported = import("many.svd", &many, &Options::default(), &mut NoSources).unwrap();
+    assert_eq!((imported.registers, imported.losses[0].kind), (0, LossKind::Array));
     let self_referencing = r#"<database><group name="g"><use-group name="g"/></group><domain name="D"><use-group name="g"/></domain></database>"#;
-    assert!(refused(self_referencing).to_string().contains("cycle"));
+    assert!(mistake(self_referencing).contains("cycle"));
     let far =
         r#"<database><domain name="D" width="32"><reg32 offset="0xffffffffffffffff" name="R"/></domain></database>"#;
-    assert!(matches!(refused(far), ImportError::Wrong { .. }));
+    assert!(mistake(far).contains("exceed 64 bits"));
     assert!(matches!(
         refused("<!DOCTYPE a [<!ENTITY b 'c'>]><database/>"),
         ImportError::Xml { .. }
@@ -331,15 +334,15 @@ fn extreme_names_arrays_and_fields_are_handled() {
     let many = svd(&format!(
         "<name>{long}%s</name><dim>60000</dim><dimIncrement>4</dimIncrement>"
     ));
-    assert!(matches!(refused(&many), ImportError::TooMuch { .. }));
+    assert!(mistake(&many).contains("more than 256 bytes"));
     let index = format!("{},c", "x".repeat(300_000));
     let wide = format!(
         "<name>{}</name><dim>2</dim><dimIncrement>4</dimIncrement><dimIndex>{index}</dimIndex>",
         "%s".repeat(100)
     );
-    assert!(matches!(refused(&svd(&wide)), ImportError::Wrong { .. }));
+    assert!(mistake(&svd(&wide)).contains("too long"), "{}", mistake(&svd(&wide)));
     let none = svd("<name>R%s</name><dim>0</dim><dimIncrement>4</dimIncrement>");
-    assert!(refused(&none).to_string().contains("dim is 0"));
+    assert!(mistake(&none).contains("dim is 0"));
     let all = "<genxml name=\"x\"><struct name=\"S\" length=\"1\"><field name=\"f\" start=\"0\" \
                end=\"18446744073709551615\" type=\"uint\"/></struct></genxml>";
     let _result = import("all.xml", all, &Options::default(), &mut NoSources);
@@ -458,16 +461,16 @@ fn aliased_imports_are_read_once_and_large_ones_bounded() {
     /// Sources that give a file of 40 MiB for every name, and count the reads.
     struct Large(usize);
     impl register_maps::Sources for Large {
-        fn text(&mut self, _name: &str) -> Option<String> {
+        fn bytes(&mut self, _name: &str) -> Option<Vec<u8>> {
             self.0 += 1;
-            Some(format!("<database>{}</database>", " ".repeat(40 << 20)))
+            Some(format!("<database>{}</database>", " ".repeat(40 << 20)).into_bytes())
         }
     }
     let imports: String = (0..200).map(|n| format!("<import file=\"{n}\"/>")).collect();
     let mut large = Large(0);
     let e = import(
         "m.xml",
-        &format!("<database>{imports}</database>"),
+        format!("<database>{imports}</database>"),
         &Options::default(),
         &mut large,
     );
@@ -547,7 +550,7 @@ fn byte_addressed_domain_still_reports_unknown_types() {
         )
     };
     for width in [8, 32] {
-        let imported = import("d.xml", &rnn(width), &Options::default(), &mut NoSources).unwrap();
+        let imported = import("d.xml", rnn(width), &Options::default(), &mut NoSources).unwrap();
         let reported = imported.losses.iter().filter(|l| l.kind == LossKind::Reference).count();
         assert_eq!(reported, 1, "{:?}", imported.losses);
     }

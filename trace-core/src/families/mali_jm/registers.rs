@@ -34,7 +34,7 @@ pub(super) fn has_job_manager(map: &RegisterMap) -> bool {
             Some(Role::JobCommand | Role::AsCommand | Role::IrqStatus(_))
         )
     };
-    map.layout(HEADER_LAYOUT).is_some() || map.registers().any(is_own)
+    map.layout(HEADER_LAYOUT).is_some() || map.first_members().any(is_own)
 }
 
 /// Returns the class of a register for the scan of the timeline.

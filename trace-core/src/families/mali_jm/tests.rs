@@ -174,7 +174,7 @@ fn the_register_files_agree_with_the_decoder() {
     );
     assert_eq!(d.text("type"), Some("system timestamp"));
     let layout = map.layout("cache-flush").unwrap();
-    for f in &layout.fields {
+    for f in layout.fields.iter() {
         let raw = f.insert(0, 1);
         let flush = CacheFlush::unpack(raw as u32, (raw >> 32) as u32);
         let (a, b) = flush.pack();

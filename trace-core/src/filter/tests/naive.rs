@@ -415,7 +415,7 @@ impl Naive<'_> {
         }
         let enums: &[(u64, String)] = match found.map(|f| &f.kind) {
             Some(FieldKind::Enum(names)) => names,
-            None => match layout.fields.as_slice() {
+            None => match layout.fields.as_ref() {
                 [only] => match &only.kind {
                     FieldKind::Enum(names) => names,
                     _ => &[],

@@ -35,7 +35,7 @@ fn user_name_keeps_the_rest_of_the_map() {
     assert_eq!(user_register.replay.read, status.replay.read);
     assert_eq!(user_register.layout.fields.len(), status.layout.fields.len());
     assert_eq!(
-        (user_register.doc.as_str(), user_register.block.as_str()),
+        (user_register.doc.as_ref(), user_register.block.as_str()),
         ("Stated.", "OWN")
     );
     for r in under.registers().filter(|r| r.offset != status.offset) {

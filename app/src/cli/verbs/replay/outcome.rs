@@ -235,7 +235,7 @@ fn print_api_outcome(
 
 fn print_divergences(o: &Outcome, map: Option<&RegisterMap>, out: &mut Out) -> Result<(), Failure> {
     let means = |register: &str, value: u64| {
-        let register = map.and_then(|m| m.registers().find(|r| r.name == register));
+        let register = map.and_then(|m| m.find_by_name(register));
         match register.map(|r| r.describe(value)).filter(|m| !m.is_empty()) {
             Some(meaning) => format!("{} ({meaning})", format_hex(value)),
             None => format_hex(value),

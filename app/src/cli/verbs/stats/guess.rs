@@ -101,11 +101,11 @@ fn find_registers(opened: &SourceRecording, text: &str) -> Result<Vec<RegisterAt
     let map = opened.device.map(|d| d.map());
     let own = register_space(&opened.recording, opened.map.or(map));
     let named = map.and_then(|m| {
-        let found = m.registers().find(|r| r.name.eq_ignore_ascii_case(text));
+        let found = m.find_register(|r| r.name.eq_ignore_ascii_case(text));
         // The name of a pair refers to its low half.
         let low = || {
-            m.registers()
-                .find(|r| r.name.eq_ignore_ascii_case(&format!("{text}_LO")))
+            let low = format!("{text}_LO");
+            m.find_register(|r| r.name.eq_ignore_ascii_case(&low))
         };
         Some(found.or_else(low)?.offset)
     });

@@ -132,7 +132,7 @@ impl Part<'_> {
 fn parts(layout: &Layout) -> Vec<Part<'_>> {
     let mut out = Vec::with_capacity(layout.fields.len());
     let mut next = 0;
-    for f in &layout.fields {
+    for f in layout.fields.iter() {
         if f.lo > next {
             out.push(Part::Bits(next, f.lo - 1));
         }
@@ -176,6 +176,7 @@ fn describe_part(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>
         lo: lo % 8,
         hi: (lo % 8) + (hi - lo).min(63),
         kind: FieldKind::Hex,
+        written: None,
         doc: String::new(),
         say: String::new(),
         status: false,

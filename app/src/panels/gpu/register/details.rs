@@ -14,7 +14,7 @@ use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
 use trace_core::families::{JobForm, find_family};
 use trace_core::recording::Access;
-use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};
+use trace_core::registers::{AccessList, Direction, Field, FieldKind, Half, Register, Role};
 use trace_core::{GpuVa, RegOffset};
 
 /// Returns the access that decides what is shown (the current event or the last access before it) and the register's
@@ -46,7 +46,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, registe
     };
     ui.add(egui::Label::new(RichText::new(place).color(p.quiet)).truncate());
     if let Some(r) = def.filter(|r| !r.doc.is_empty()) {
-        ui.add(egui::Label::new(RichText::new(&r.doc).font(small()).color(p.quiet)).wrap());
+        ui.add(egui::Label::new(RichText::new(r.doc.as_ref()).font(small()).color(p.quiet)).wrap());
     }
     let Some((event, access, held)) = current_access(doc, register) else {
         ui.add_space(8.0);
@@ -65,7 +65,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, registe
     let width = lookup::register_width(&doc.recording, register, &access);
     bits(ui, held, u32::from(width) * 8, before, colour);
     if let Some(r) = def {
-        decoded_fields(doc, ui, r, held, before);
+        decoded_fields(doc, ui, r, (held, Direction::new(access.write)), before);
     }
     if let Some(b) = before.filter(|b| *b != held) {
         ui.add_space(2.0);
@@ -96,9 +96,10 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, registe
     }
 }
 
-/// Draws the fields of a value, and its bits that the register map does not name; what changed shows its value before.
-fn decoded_fields(doc: &Document, ui: &mut Ui, r: &Register, held: u64, before: Option<u64>) {
-    let decoded = r.layout.decode(held);
+/// Draws the fields of a value that was read or written, and its bits that the register map does not name; what changed
+/// shows its value before.
+fn decoded_fields(doc: &Document, ui: &mut Ui, r: &Register, (held, direction): (u64, Direction), before: Option<u64>) {
+    let decoded = r.layout.decode_in(held, direction);
     for f in &decoded.fields {
         let range = bit_range(f.field.lo, f.field.hi);
         let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
@@ -108,7 +109,7 @@ fn decoded_fields(doc: &Document, ui: &mut Ui, r: &Register, held: u64, before: 
             if number {
                 doc.numbers.format_unsized(v)
             } else {
-                f.field.text(v)
+                f.field.text_in(v, direction)
             }
         };
         let was = changed.map(describe);
@@ -118,7 +119,7 @@ fn decoded_fields(doc: &Document, ui: &mut Ui, r: &Register, held: u64, before: 
             &f.field.name,
             &if number { describe(f.value) } else { f.text.clone() },
             was.as_deref(),
-            &field_help(f.field, f.value),
+            &field_help(f.field, f.value, direction),
         );
     }
     if decoded.unknown_mask() != 0 {
@@ -329,13 +330,14 @@ fn mask_ranges(mask: u64) -> String {
     if more { format!("{first}…") } else { first }
 }
 
-/// Describes a field, and its other possible values.
-pub(super) fn field_help(field: &Field, value: u64) -> String {
+/// Describes a field, and its other possible values in reads or writes.
+pub(super) fn field_help(field: &Field, value: u64, direction: Direction) -> String {
     let mut out = field.doc.clone();
-    if let FieldKind::Enum(names) = &field.kind {
-        for (v, name) in names.iter().filter(|(_, n)| !n.is_empty()).take(24) {
+    if let Some(values) = field.values(direction) {
+        for (v, name) in values.iter().filter(|(_, n)| !n.is_empty()).take(24) {
             let mark = if *v == value { "●" } else { "  " };
-            out += &format!("\n{mark} {v:#x} {name}");
+            let doc = values.doc(*v).map(|d| format!(": {d}")).unwrap_or_default();
+            out += &format!("\n{mark} {v:#x} {name}{doc}");
         }
     }
     out.trim_start().to_owned()

@@ -6,6 +6,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::{Document, lookup};
 use trace_core::RegOffset;
+use trace_core::registers::Direction;
 
 /// Height of the bits, points.
 const BITS: f32 = 20.0;
@@ -82,7 +83,7 @@ pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: RegOffset) {
         let range = bit_range(f.field.lo, f.field.hi);
         let message = format!("{range} {name} {}{was}", f.text);
         r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("bits {message}")));
-        let help = field_help(f.field, f.value);
+        let help = field_help(f.field, f.value, Direction::Read);
         r.on_hover_text(if help.is_empty() {
             message
         } else {
