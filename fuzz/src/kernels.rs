@@ -59,6 +59,23 @@ pub const MNEME: &Files = &[
     ),
 ];
 
+/// Files of a kernel that LLVM's offload library recorded, in the current form: a copy of four words, and two globals.
+pub const LLVM_OFFLOAD: &Files = &[
+    (
+        "11_22.json",
+        br#"{"Name":"__omp_offloading_1_2_f_l3","NumArgs":3,"NumTeams":2,"NumThreads":32,"SharedMemorySize":16,
+"LoopTripCount":4,"DeviceId":0,"VAllocAddr":139637976727552,"VAllocSize":1048576,"TeamsLimits":[0,0],
+"ThreadsLimits":[1,1024],"ArgPtrs":[0,139637976727552,-1],"ArgOffsets":[0,0,0]}"#,
+    ),
+    ("11_22.record_input", b"\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0"),
+    ("11_22.record_output", b"\x01\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\0\0"),
+    (
+        "11_22.globals",
+        b"\x02\0\0\0\x02\0\0\0\x04\0\0\0\0\0\0\0a\0\x07\0\0\0\x03\0\0\0\x01\0\0\0\0\0\0\0bc\0\x09",
+    ),
+    ("11_22.image", b"\x7fELF"),
+];
+
 /// Fuzzes one file of a database; the first byte selects the file.
 fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<Recording, ImportError>) -> bool {
     let Some((selected, fuzzed)) = data.split_first() else {
@@ -99,4 +116,10 @@ pub fn record_replay(data: &[u8]) -> bool {
 /// changed. A 3 selects the memory before another launch, and a 4 the whole memory after it.
 pub fn mneme(data: &[u8]) -> bool {
     database(MNEME, data, kernels::mneme::import)
+}
+
+/// Fuzzes a file of a kernel of LLVM's offload library. The first byte selects it: 0 the description, 1 the memory before
+/// the kernel, 2 that after it, 3 the globals, 4 the code.
+pub fn llvm_offload(data: &[u8]) -> bool {
+    database(LLVM_OFFLOAD, data, kernels::llvm_offload::import)
 }

@@ -14,8 +14,8 @@ use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, mmu, timeline};
 use trace_import::{
-    ImportError, driver_log, gpureplay, mmt as valgrind, nvidia_log as klog, panfrostdump as panfrost,
-    raw_memory as raw, rd as freedreno, trace,
+    ImportError, OpenOptions, Opened, driver_log, gpureplay, hrr as hip, iree as hal, mmt as valgrind,
+    nvidia_log as klog, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
 };
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -344,7 +344,7 @@ pub fn raw_memory(data: &[u8]) -> bool {
         MmuFormat::Aarch64_4k
     };
     let options = raw::Options {
-        base: word(0),
+        base: Some(word(0)),
         root: word(8),
         format,
         memattr: 0,
@@ -391,6 +391,40 @@ pub fn nvidia_log(data: &[u8]) -> bool {
         // The format check by content must accept any file.
         let _ = klog::fits(path);
         klog::import(path, progress)
+    })
+}
+
+/// Maximum size of what an input of [`unpack`] unpacks to, bytes.
+const MAX_UNPACKED_BYTES: u64 = 4 << 20;
+
+/// Fuzzes a packed file or an archive, whatever it holds.
+pub fn unpack(data: &[u8]) -> bool {
+    file("input", data, |path, progress| {
+        progress.limit_unpacked(MAX_UNPACKED_BYTES);
+        // The format check by content must accept any file.
+        let _ = trace_import::fits(path);
+        trace_import::open(path, &OpenOptions::default(), progress).and_then(Opened::into_recording)
+    })
+}
+
+/// Fuzzes a dump of physical memory that states its addresses: an ELF core or a LiME image.
+pub fn memory_dump(data: &[u8]) -> bool {
+    file("memory", data, raw::import_dump)
+}
+
+/// Fuzzes the calls of an archive of HIP's record and replay, without its other files.
+pub fn hrr(data: &[u8]) -> bool {
+    file("events.bin", data, |path, progress| {
+        let _ = (hip::fits(path), hip::parts(path));
+        hip::import(path, progress)
+    })
+}
+
+/// Fuzzes a HAL replay of IREE.
+pub fn iree_replay(data: &[u8]) -> bool {
+    file("a.ireereplay", data, |path, progress| {
+        let _ = hal::fits(path);
+        hal::import(path, progress)
     })
 }
 

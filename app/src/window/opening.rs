@@ -47,6 +47,10 @@ impl App {
             });
             let recordings = match &made {
                 Err(_) if path.is_dir() && !trace_import::fits(&path) => trace_import::recordings_in(&path),
+                // One recording in an archive was opened, or its error is shown.
+                Err(_) if path.is_file() => Some(trace_import::recordings_in_archive(&path))
+                    .filter(|several| several.len() > 1)
+                    .unwrap_or_default(),
                 _ => Vec::new(),
             };
             Box::new(move |app| match made {

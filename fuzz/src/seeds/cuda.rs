@@ -1,7 +1,7 @@
 //! Seeds of the readers of CUDA code, single-kernel databases and memory traces.
 
 use super::seed::Add;
-use crate::kernels::{MNEME, RECORD_REPLAY};
+use crate::kernels::{LLVM_OFFLOAD, MNEME, RECORD_REPLAY};
 use crate::watched::{BASE, BYTES};
 use trace_core::GpuVa;
 use trace_core::api_trace::{MemorySample, MemoryTrace};
@@ -48,6 +48,13 @@ pub fn add_kernels(add: Add<'_>) {
     let names = ["database", "before", "changed", "before-second", "behind"];
     for (n, (entry, name)) in (0..).zip(MNEME.iter().zip(names)) {
         add("mneme", name, file(n, entry));
+    }
+    for (n, (entry, name)) in (0..).zip(
+        LLVM_OFFLOAD
+            .iter()
+            .zip(["description", "before", "behind", "globals", "code"]),
+    ) {
+        add("llvm_offload", name, file(n, entry));
     }
 }
 

@@ -29,6 +29,20 @@ pub fn add(add: Add<'_>) {
     let padded = b"0,R,0x00000000,60a00002\n521,W,0x00000030,00000001\n";
     add("gpureplay_io", "padded", padded.to_vec());
     add("raw_memory", "small", raw_memory());
+    macro_rules! packed {
+        ($($name:literal)*) => {
+            $(add(
+                "unpack",
+                $name,
+                include_bytes!(concat!("../../../trace-core/import/tests/packed/", $name)).to_vec(),
+            );)*
+        };
+    }
+    packed!("log-first.tar.gz" "log-last.tar.xz" "long-gnu.tar.bz2" "long-pax.tar.zst" "deflated.zip" "bzip2.zip");
+    add("memory_dump", "lime", lime_image());
+    add("memory_dump", "core", elf_core());
+    add("hrr", "small", hip_calls());
+    add("iree_replay", "small", iree_replay());
     add("panfrostdump", "small", panfrostdump());
     add("rd", "small", rd());
     add("v3d", "small", V3D.to_vec());
@@ -257,6 +271,93 @@ fn raw_memory() -> Vec<u8> {
         out.extend(entries.iter().flat_map(|e| e.to_le_bytes()));
     }
     out.extend(job_page());
+    out
+}
+
+/// Returns a LiME image of one page.
+fn lime_image() -> Vec<u8> {
+    let mut out = b"EMiL\x01\0\0\0".to_vec();
+    for word in [0x1000u64, 0x1fff, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.resize(out.len() + 4096, 7);
+    out
+}
+
+/// Returns an ELF core of one page at its physical address.
+fn elf_core() -> Vec<u8> {
+    let mut out = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x04\0\x3e\0\x01\0\0\0".to_vec();
+    for word in [0u64, 64, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend([0; 4]);
+    for half in [64u16, 56, 1, 0, 0, 0] {
+        out.extend(half.to_le_bytes());
+    }
+    out.extend(b"\x01\0\0\0\x07\0\0\0");
+    for word in [120u64, 0, 0x4000_0000, 4096, 4096, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.resize(out.len() + 4096, 9);
+    out
+}
+
+/// Returns the calls of HIP that allocate memory, launch a kernel and wait for the device.
+fn hip_calls() -> Vec<u8> {
+    let mut out = b"EHRR\x03\0\0\0".to_vec();
+    let mut record = |call: u16, sequence: u64, payload: &[u8]| {
+        out.extend(call.to_le_bytes());
+        for word in [sequence, sequence * 10, 7] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend((32 + payload.len() as u32).to_le_bytes());
+        out.extend([0; 2]);
+        out.extend(payload);
+    };
+    let mut allocation = vec![0; 4];
+    allocation.extend([0x7f00_0000_1000u64, 0x100].iter().flat_map(|w| w.to_le_bytes()));
+    record(224, 1, &allocation);
+    let mut launch = vec![0; 8];
+    launch.extend(b"\x01\0k");
+    launch.extend([0; 16]);
+    launch.extend([1u32, 1, 1, 64, 1, 1, 0].iter().flat_map(|n| n.to_le_bytes()));
+    launch.extend(b"\x01\0\0\0\x00\x04\0abcd");
+    record(321, 2, &launch);
+    record(75, 3, &[0; 4]);
+    record(0xffff, 4, b"\x03\0\0\0\0\0\0\0HEOF");
+    out
+}
+
+/// Returns a HAL replay that allocates a buffer, fills it and copies bytes of the host to it.
+fn iree_replay() -> Vec<u8> {
+    let words = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    let operation = |code: u32, payload_kind: u32, object: u64, related: u64, payload: &[u8]| {
+        let mut out = words(&[
+            96 + payload.len() as u64,
+            payload.len() as u64,
+            1,
+            3,
+            1,
+            object,
+            related,
+        ]);
+        out.extend(96u32.to_le_bytes());
+        out.extend([3, 0, 0, 0]);
+        for n in [payload_kind, 0, code, 0, 0, 0] {
+            out.extend(n.to_le_bytes());
+        }
+        out.resize(96, 0);
+        out.extend(payload);
+        out
+    };
+    let mut records = operation(102, 2, 2, 7, &words(&[64, 0, 0, 0, 0]));
+    let mut fill = words(&[7, 0, 64, 0, 0, 0, 0, 0, 1]);
+    fill.push(9);
+    records.extend(operation(15, 15, 1, 0, &fill));
+    records.extend(operation(203, 4, 7, 0, &words(&[8, 8, 8, 0, 0, 5])));
+    let mut out = b"IRRP\x01\0\0\0\x18\0\0\0\0\0\0\0".to_vec();
+    out.extend((24 + records.len() as u64).to_le_bytes());
+    out.extend(records);
     out
 }
 

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::{Recording, timeline};
@@ -187,11 +187,57 @@ fn repeated(name: &str, bytes: usize) -> String {
     lines.repeat(bytes / lines.len() + 1)
 }
 
-/// The text packed as `gzip -1` does it.
-fn packed(text: &str) -> Vec<u8> {
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packer.write_all(text.as_bytes()).unwrap();
-    packer.finish().unwrap()
+/// The text packed by a program. `None` where the program is missing.
+fn packed(packer: &[&str], text: &str) -> Option<Vec<u8>> {
+    let mut child = Command::new(packer[0])
+        .args(&packer[1..])
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut to = child.stdin.take()?;
+    let out = std::thread::scope(|scope| {
+        scope.spawn(move || to.write_all(text.as_bytes()));
+        child.wait_with_output()
+    });
+    out.ok().map(|out| out.stdout)
+}
+
+/// Measures the import of a packed text against its unpacker alone.
+fn measure_packed(packer: &[&str], log: &Path, text: &str, rounds: usize) {
+    let Some(bytes) = packed(packer, text) else {
+        println!(
+            "mmiotrace, packed by {}: skipped, the program is missing",
+            packer.join(" ")
+        );
+        return;
+    };
+    std::fs::write(log, &bytes).unwrap();
+    let unpack = || {
+        let mut from = trace_import::open_unpacked(log).unwrap();
+        std::io::copy(&mut from, &mut std::io::sink()).unwrap();
+    };
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let (mut alone, mut imported) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        alone.push(time(unpack).as_secs_f64());
+        imported.push(time(|| drop(open(log))).as_secs_f64());
+    }
+    let (alone, imported) = (median(alone), median(imported));
+    let megabytes = text.len() as f64 / 1e6;
+    println!(
+        "mmiotrace, packed by {} to {:.0} MB: import into memory, median {:.0} MB/s of its text, {:.2} of the unpacker \
+         alone ({:.0} MB/s)",
+        packer.join(" "),
+        bytes.len() as f64 / 1e6,
+        megabytes / imported,
+        alone / imported,
+        megabytes / alone
+    );
 }
 
 fn main() {
@@ -206,16 +252,14 @@ fn main() {
     let log = folder.path().join("log.txt");
     let text = mmiotrace(log_lines);
     measure("mmiotrace", &log, &log, text.as_bytes(), rounds);
-    let gzip = packed(&text);
-    let megabytes = text.len() as f64 / 1e6;
-    std::fs::write(&log, &gzip).unwrap();
-    let mut times: Vec<f64> = (0..rounds).map(|_| time(|| drop(open(&log))).as_secs_f64()).collect();
-    times.sort_by(f64::total_cmp);
-    println!(
-        "mmiotrace, packed to {:.0} MB: import into memory, median {:.0} MB/s of its text",
-        gzip.len() as f64 / 1e6,
-        megabytes / times[times.len() / 2]
-    );
+    for packer in [
+        &["gzip", "-1"][..],
+        &["zstd", "-3"],
+        &["xz", "-1", "-T1"],
+        &["bzip2", "-1"],
+    ] {
+        measure_packed(packer, &log, &text, rounds);
+    }
     for name in ["radeonfb-arm64.txt", "igb.txt", "qemu-rv100.txt"] {
         measure(name, &log, &log, repeated(name, bytes).as_bytes(), rounds);
     }

@@ -101,3 +101,22 @@ impl<R: Read> Stream<R> {
         Ok(self.take()?.map(u64::from_le_bytes))
     }
 }
+
+/// Order of the bytes of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endian {
+    Little,
+    Big,
+}
+
+impl Endian {
+    /// Reads a number of up to eight bytes. Returns `None` if the bytes end before it.
+    pub(crate) fn read(self, bytes: &[u8], at: usize, count: usize) -> Option<u64> {
+        let field = bytes.get(at..)?.get(..count)?;
+        let join = |n: u64, byte: &u8| n << 8 | u64::from(*byte);
+        Some(match self {
+            Self::Little => field.iter().rev().fold(0, join),
+            Self::Big => field.iter().fold(0, join),
+        })
+    }
+}

@@ -21,6 +21,8 @@ use serde::Deserialize;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::mmu::VA_BITS;
 use trace_core::recording::{BufferRole, ElementType};
@@ -59,7 +61,22 @@ pub struct Chains {
     pub submits: Vec<Submit>,
     /// List entries that could not be used, with the reason.
     pub findings: Vec<Finding>,
+    /// The temporary folder of an unpacked archive.
+    unpacked: UnpackedFolder,
 }
+
+/// A temporary folder that exists as long as the chains, whose images lie in it.
+#[derive(Clone, Debug, Default)]
+struct UnpackedFolder(#[expect(dead_code, reason = "the folder is removed when it is dropped")] Option<Arc<TempDir>>);
+
+impl PartialEq for UnpackedFolder {
+    /// Chains are the same wherever their archive was unpacked.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for UnpackedFolder {}
 
 /// A memory range that the program names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +205,14 @@ pub fn fits(path: &Path) -> bool {
     path.join(LIST).is_file()
 }
 
+/// Describes a folder that has submits but not their list.
+pub(crate) fn describe_close(path: &Path) -> Option<String> {
+    let is_close = path.is_dir() && path.join("submit000.json").is_file() && !path.join(LIST).exists();
+    is_close.then(|| {
+        format!("a folder of job chains of Mesa's panfrost driver, but {LIST} is missing: it lists submits and buffers")
+    })
+}
+
 /// Returns the files of a folder that are read: the list and all files that it leads to, as far as it is readable.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
@@ -245,6 +270,7 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
         gpu_id,
         submits,
         findings: Vec::new(),
+        unpacked: UnpackedFolder::default(),
     };
     let mut names = BTreeSet::new();
     for entry in spec.buffers {
@@ -261,6 +287,12 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
 }
 
 impl Chains {
+    /// Keeps the temporary folder of an unpacked archive as long as the chains.
+    pub(crate) fn keep_folder(mut self, folder: Option<&Arc<TempDir>>) -> Self {
+        self.unpacked = UnpackedFolder(folder.cloned());
+        self
+    }
+
     /// Returns the image of a buffer object: as many bytes as the object has, or none if it is zero.
     ///
     /// # Errors

@@ -1,16 +1,23 @@
-//! The reader of unpacked files, which enforces the size limit that the user sets.
+//! The reader of unpacked files, which enforces the size limit that the user sets, and a limit of the ratio.
 
 use super::error::ImportError;
-use super::unpack_limit::OverLimit;
+use super::unpack_limit::{MAX_RATIO, OverLimit, OverRatio};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::progress::Progress;
+
+/// Unpacked size up to which the ratio does not matter, bytes.
+const FREE_BYTES: u64 = 256 << 20;
 
 /// A reader of the unpacked bytes of a file, up to the limit.
 pub(super) struct LimitedReader<R> {
     from: R,
     left: u64,
     limit: u64,
+    /// Number of packed bytes that were read.
+    packed: Option<Arc<AtomicU64>>,
 }
 
 impl<R: Read> LimitedReader<R> {
@@ -20,6 +27,26 @@ impl<R: Read> LimitedReader<R> {
             from,
             left: limit,
             limit,
+            packed: None,
+        }
+    }
+
+    /// Limits the ratio too: `packed` counts the packed bytes.
+    pub fn with_ratio(mut self, packed: &Arc<AtomicU64>) -> Self {
+        self.packed = Some(Arc::clone(packed));
+        self
+    }
+
+    /// Refuses a file that is much larger unpacked than packed.
+    fn check_ratio(&self) -> io::Result<()> {
+        let unpacked = self.limit - self.left;
+        if unpacked <= FREE_BYTES {
+            return Ok(());
+        }
+        let packed = self.packed.as_ref().map(|n| n.load(Ordering::Relaxed).max(1));
+        match packed.is_some_and(|packed| unpacked / packed > MAX_RATIO) {
+            true => Err(io::Error::new(io::ErrorKind::FileTooLarge, OverRatio)),
+            false => Ok(()),
         }
     }
 }
@@ -43,6 +70,7 @@ impl<R: Read> Read for LimitedReader<R> {
         let max = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         let read = self.from.read(out.get_mut(..max).unwrap_or_default())?;
         self.left -= read as u64;
+        self.check_ratio()?;
         Ok(read)
     }
 }

@@ -1,7 +1,7 @@
 //! Import errors, with the file and the position in it.
 
-use super::file_description::describe_file;
-use super::unpack_limit::{limit_of, size};
+use super::file_description::{describe_file, list_names};
+use super::unpack_limit::{MAX_RATIO, is_over_ratio, limit_of, size};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use trace_core::container::ContainerError;
@@ -68,6 +68,16 @@ pub enum ImportError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// A packed file becomes too many times larger.
+    #[error(
+        "{}: the file decompresses to more than {MAX_RATIO} times its size, as files made to exhaust a machine do, so it \
+         was not imported; if you trust it, unpack it and open the result",
+        path.display()
+    )]
+    OverRatio {
+        /// The file.
+        path: PathBuf,
+    },
     /// No importer knows the path.
     #[error("{}: not a recording: {what}; `kinescope import --help` lists the supported formats", path.display())]
     Unknown {
@@ -75,6 +85,14 @@ pub enum ImportError {
         path: PathBuf,
         /// Description of its actual content.
         what: String,
+    },
+    /// An archive holds several recordings.
+    #[error("{}: the archive holds {} recordings; open one of them: {}", path.display(), members.len(), list_names(members))]
+    Several {
+        /// The archive.
+        path: PathBuf,
+        /// Its recordings, as they are opened: `FILE.tar.gz:inner/log.txt`.
+        members: Vec<PathBuf>,
     },
     /// The options are those of another format.
     #[error("{}: {message}", path.display())]
@@ -93,6 +111,9 @@ pub enum ImportError {
     /// The recording's container could not be read or written; the message names the file.
     #[error(transparent)]
     Container(ContainerError),
+    /// The container of a recording in an archive could not be read; the message names the member.
+    #[error("{0}")]
+    Renamed(String),
     /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -104,6 +125,43 @@ impl ImportError {
             ContainerError::Cancelled(c) => Self::Cancelled(c),
             ContainerError::Refused(what) => Self::malformed(path, FilePosition::Whole, what),
             other => Self::Container(other),
+        }
+    }
+
+    /// Returns the error with other paths: `name` gives that of a path, and `text` changes a message with paths in it.
+    pub(crate) fn with_paths(self, name: impl Fn(&Path) -> PathBuf, text: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Io { path, source } => Self::Io {
+                path: name(&path),
+                source,
+            },
+            Self::Malformed { path, place, message } => Self::Malformed {
+                path: name(&path),
+                place,
+                message: text(&message),
+            },
+            Self::OverLimit { path, what, limit } => Self::OverLimit {
+                path: name(&path),
+                what,
+                limit,
+            },
+            Self::OverRatio { path } => Self::OverRatio { path: name(&path) },
+            Self::Unknown { path, what } => Self::Unknown {
+                path: name(&path),
+                what: text(&what),
+            },
+            Self::Several { path, members } => Self::Several {
+                path: name(&path),
+                members,
+            },
+            Self::OtherFormat { path, message } => Self::OtherFormat {
+                path: name(&path),
+                message,
+            },
+            Self::NotRun { path } => Self::NotRun { path: name(&path) },
+            Self::Container(error) => Self::Renamed(text(&error.to_string())),
+            Self::Renamed(message) => Self::Renamed(text(&message)),
+            Self::Cancelled(cancelled) => Self::Cancelled(cancelled),
         }
     }
 
@@ -122,6 +180,9 @@ impl ImportError {
             std::io::ErrorKind::UnexpectedEof => std::io::Error::new(source.kind(), ENDED_EARLY),
             _ => source,
         };
+        if is_over_ratio(&source) {
+            return Self::OverRatio { path: path.to_owned() };
+        }
         match limit_of(&source) {
             Some(limit) => Self::over_limit(path, "the file decompresses to", limit),
             None => Self::Io {

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+/// Maximum number of members that a message names.
+const MAX_NAMED: usize = 20;
 /// Number of bytes that are read to distinguish text from other content.
 const LOOKED_AT: u64 = 4096;
 
@@ -34,7 +36,7 @@ pub(super) fn format_bytes(bytes: u64) -> String {
 }
 
 /// Whether bytes are a text, or the start of one.
-fn is_text(bytes: &[u8]) -> bool {
+pub(super) fn is_text(bytes: &[u8]) -> bool {
     let whole = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         // The last character may be cut.
@@ -46,4 +48,14 @@ fn is_text(bytes: &[u8]) -> bool {
     !whole
         .chars()
         .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}'))
+}
+
+/// Lists names, at most 20 of them.
+pub(super) fn list_names(names: &[PathBuf]) -> String {
+    let named: Vec<String> = names.iter().take(MAX_NAMED).map(|n| n.display().to_string()).collect();
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    named.join(", ") + &more
 }

@@ -74,6 +74,15 @@ pub fn fits(path: &Path) -> bool {
     path.is_dir() && path.join("gr_io_history").is_file()
 }
 
+/// Describes a folder that has some of the recorder's files, but not the history.
+pub(crate) fn describe_close(path: &Path) -> Option<String> {
+    let found = PARTS.iter().find(|part| path.join(part).is_file())?;
+    let history = PARTS.first().filter(|history| !path.join(history).exists())?;
+    Some(format!(
+        "a folder of GPUReplay with {found}, but {history} is missing: it holds the register accesses"
+    ))
+}
+
 /// Returns the recorder's files in the folder, and the authors' timelines.
 #[must_use]
 pub fn parts(folder: &Path) -> Vec<PathBuf> {

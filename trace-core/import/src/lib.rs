@@ -3,8 +3,11 @@
 //! The table [`IMPORTERS`] lists the formats. A new importer needs one file, its `mod` line here, and one entry there;
 //! `CONTRIBUTING.md` shows each step.
 
+mod archive;
 mod bytes;
+mod candidates;
 pub mod chains;
+mod copied_memory;
 mod counting_reader;
 mod decompress;
 pub mod driver_log;
@@ -13,17 +16,24 @@ mod file_description;
 mod formats;
 mod generated_tables;
 pub mod gpureplay;
+pub mod hrr;
+pub mod iree;
 mod json_head;
 pub mod kernels;
 mod mapped_files;
+mod memory_dumps;
 pub mod mmt;
 pub mod nvidia_log;
 mod open;
 mod opened;
+mod packing;
 pub mod panfrostdump;
 pub mod processes;
 pub mod raw_memory;
 pub mod rd;
+mod read_ahead;
+mod source_files;
+mod source_path;
 #[cfg(test)]
 mod test_recordings;
 pub mod trace;
@@ -32,7 +42,9 @@ mod unpack_limit;
 mod unpacked_file;
 
 pub use error::{FilePosition, ImportError};
-pub use formats::{IMPORTERS, Importer, fits, list_formats, parts};
+pub use formats::{Confidence, IMPORTERS, Importer, list_formats};
 pub use open::{OpenOptions, open};
 pub use opened::{Opened, OpenedRecording};
+pub use source_files::{fits, parts, recordings_in_archive};
 pub use unknown_format::recordings_in;
+pub use unpacked_file::open_unpacked;

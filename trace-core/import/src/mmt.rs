@@ -13,11 +13,10 @@ use super::decompress::check_memory;
 use super::driver_log::mmt_text;
 use super::error::{FilePosition, ImportError};
 use super::mapped_files::{SpaceOffset, Spaces};
-use super::unpacked_file::{is_damage, is_packed, unpacked};
+use super::unpacked_file::{is_damage, is_packed, read_head, unpacked};
 use records::{End, Record, Records};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,19 +53,11 @@ pub struct Tally {
     pub noted: u64,
 }
 
-/// Whether a path is such a log, plain or compressed by gzip: by the tool's banner, or because its first bytes are
+/// Whether a path is such a log, plain or packed: by the tool's banner, or because its first bytes are
 /// records.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
-    let read = Arc::new(AtomicU64::new(0));
-    let head = || -> io::Result<Vec<u8>> {
-        let mut head = Vec::new();
-        let from = unpacked(File::open(path)?, &read, &Progress::new());
-        // For a damaged compressed file, the data before the damage is enough.
-        let _ = from.take(HEAD).read_to_end(&mut head);
-        Ok(head)
-    };
-    path.is_file() && head().is_ok_and(|head| is_log(&head))
+    path.is_file() && read_head(path, HEAD as usize).is_ok_and(|head| is_log(&head))
 }
 
 /// Whether the first bytes of a file are those of a log.

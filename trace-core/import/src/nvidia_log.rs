@@ -1,6 +1,5 @@
 //! The importer of logs of what a program asks NVIDIA's kernel driver for, and of what it hands to the GPU: ioctls with
-//! their arguments, mappings, ring entries with their push buffers, accesses to doorbells. Binary, plain or packed by
-//! gzip.
+//! their arguments, mappings, ring entries with their push buffers, accesses to doorbells. Binary, plain or packed.
 //!
 //! An ioctl is a call, and the objects that it creates, frees, maps or unmaps follow it. A ring entry holds its commands.
 //! The format has no magic: [`fits`] checks the first records.
@@ -21,14 +20,13 @@ mod tests;
 
 use super::decompress::check_memory;
 use super::error::{FilePosition, ImportError};
-use super::unpacked_file::{is_damage, is_packed, unpacked};
+use super::unpacked_file::{is_damage, is_packed, read_head, unpacked};
 use events::Import;
 pub use events::SOURCE;
 use nvidia_channel::rm::DriverBranch;
 pub use nvidia_channel::rm::find_module_version;
 use records::{End, Records};
 use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,15 +49,7 @@ const RECORDS_PER_CHECK: u64 = 1 << 8;
 /// Whether a path is such a log, plain or packed by gzip, by its first records.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
-    let read = Arc::new(AtomicU64::new(0));
-    let head = || -> io::Result<Vec<u8>> {
-        let mut head = Vec::new();
-        let from = unpacked(File::open(path)?, &read, &Progress::new());
-        // For a damaged packed file, the data before the damage is enough.
-        let _ = from.take(format_check::HEAD_BYTES).read_to_end(&mut head);
-        Ok(head)
-    };
-    path.is_file() && head().is_ok_and(|head| format_check::is_log(&head))
+    path.is_file() && read_head(path, format_check::HEAD_BYTES as usize).is_ok_and(|head| format_check::is_log(&head))
 }
 
 /// Imports a log. A log with damage is read up to the damage, and a finding reports the rest.

@@ -1,8 +1,9 @@
-//! The opening of any path: `.kine` files, packed files, folders and foreign formats.
+//! The opening of any path: `.kine` files, packed files, archives, standard input, folders and foreign formats.
 
 use super::error::ImportError;
 use super::formats::find_importer;
 use super::opened::Opened;
+use super::source_path::prepare;
 use super::trace::{self, DeviceName, regs_history};
 use super::{raw_memory, unknown_format};
 use std::path::Path;
@@ -23,11 +24,28 @@ pub struct OpenOptions {
 /// Opens a `.kine`, or imports any known format into memory. Executes nothing: a folder of job chains opens as
 /// [`Opened::Submission`].
 ///
+/// The path may be `-` for standard input, a file packed by gzip, xz, bzip2 or zstd, a tar or zip archive with one
+/// recording, or `FILE:MEMBER` for a member of an archive.
+///
 /// # Errors
 ///
 /// When the path does not exist, no importer knows it (the error describes its content), its format is not that of the
-/// options, its contents are too damaged, or the work was cancelled.
+/// options, its contents are too damaged, an archive has several recordings, or the work was cancelled.
 pub fn open(path: &Path, options: &OpenOptions, progress: &Progress) -> Result<Opened, ImportError> {
+    let source = prepare(path, options.raw_memory.is_some(), progress)?;
+    let opened = open_prepared(&source.path, options, progress).map_err(|e| source.rename(e))?;
+    Ok(match opened {
+        Opened::Recording(mut opened) => {
+            source.complete_opened(&mut opened);
+            Opened::Recording(opened)
+        }
+        // The images of its buffers are read later.
+        Opened::Submission(chains) => Opened::Submission(chains.keep_folder(source.folder())),
+    })
+}
+
+/// Opens a path that an importer can read.
+fn open_prepared(path: &Path, options: &OpenOptions, progress: &Progress) -> Result<Opened, ImportError> {
     if let Some(options) = &options.raw_memory {
         return raw_memory::import(path, options, progress).map(Opened::from);
     }
@@ -50,7 +68,6 @@ pub fn open(path: &Path, options: &OpenOptions, progress: &Progress) -> Result<O
         };
         return trace::import(path, &options, progress).map(Opened::from);
     }
-    std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
     match find_importer(path) {
         Some(importer) => (importer.read)(path, progress),
         None => Err(ImportError::Unknown {

@@ -1,9 +1,10 @@
-//! The importer of raw dumps of physical memory with a page-table root: addresses, mappings and memory, without events.
+//! The importer of dumps of physical memory, mostly with a page-table root: addresses, mappings and memory, without events.
 
 use super::error::{FilePosition, ImportError};
+use super::memory_dumps::{self, MemoryDump, Segment};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +23,9 @@ pub const SOURCE: &str = Identity::RAW_MEMORY;
 /// Information that is not in the dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Physical address of the dump's first byte; a multiple of 4096.
-    pub base: PhysAddr,
+    /// Physical address of the dump's first byte; a multiple of 4096. `None` for a dump that states its addresses: an ELF
+    /// core or a LiME image.
+    pub base: Option<PhysAddr>,
     /// Physical address of the top page table; a multiple of 4096, inside the dump or not.
     pub root: PhysAddr,
     /// Format of the page tables.
@@ -38,74 +40,157 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// When base or root is not a page address, the dump has no whole page or reaches past 64 bits, the file cannot be
-/// read, or the work was cancelled. An incomplete last page, or a root outside the dump, is a finding.
+/// When base or root is not a page address, the dump has no whole page or reaches past 64 bits, it states no addresses
+/// and none is given, the file cannot be read, or the work was cancelled. An incomplete last page, or a root outside the
+/// dump, is a finding.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
-    for (what, at) in [("base address", options.base), ("page-table root", options.root)] {
+    let base = options.base.map(|base| ("base address", base));
+    for (what, at) in base.into_iter().chain([("page-table root", options.root)]) {
         if at.in_page() != 0 {
             return Err(wrong(format!("the {what} {at} is not a multiple of {PAGE_SIZE:#x}")));
         }
     }
-    let mut file = File::open(path).map_err(|e| ImportError::io(path, e))?;
-    let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
-    if options.base.get().checked_add(bytes).is_none() {
-        return Err(wrong(format!(
-            "{bytes} bytes at {} exceed the address range",
-            options.base
-        )));
-    }
-    let whole = bytes / PAGE_SIZE as u64;
-    if whole == 0 {
-        return Err(wrong(format!(
-            "the dump has {bytes} bytes (expected at least a page of {PAGE_SIZE})"
-        )));
-    }
-    progress.set_total(bytes);
-    let mut findings = Vec::new();
-    if bytes % PAGE_SIZE as u64 != 0 {
-        findings.push(Finding::new(
-            FindingKind::TruncatedSection,
-            format!("byte {:#x}", whole * PAGE_SIZE as u64),
-            format!(
-                "the last {} bytes are not a whole page and were not used",
-                bytes % PAGE_SIZE as u64
-            ),
-        ));
-    }
-    let mut builder = MemoryBuilder::new();
-    let mut runs = RunsBuilder::default();
-    let mut zero_pages = 0;
-    let mut image: Page = [0; PAGE_SIZE];
-    for index in 0..whole {
-        file.read_exact(&mut image).map_err(|e| ImportError::io(path, e))?;
-        let id = builder.add_page(&image);
-        zero_pages += u64::from(id == trace_core::recording::PageId::ZERO);
-        runs.push(options.base.frame() + index, id, FrameRole::Data);
-        if index % 256 == 255 {
-            progress.advance(256 * PAGE_SIZE as u64)?;
-        }
-    }
-    progress.check()?;
-    let mut memory = builder.finish();
-    memory.snapshots = one_snapshot(runs);
-    let space = AddressSpace {
+    let dump = match options.base {
+        Some(base) => read_flat_dump(path, base)?,
+        None => memory_dumps::read(path)?.ok_or_else(|| {
+            let message = "the dump states no addresses (it is no ELF core and no LiME image); give the physical address \
+                           of its first byte (--base)";
+            wrong(message.to_owned())
+        })?,
+    };
+    let (mut recording, mut findings) = place_pages(path, dump, progress)?;
+    recording.metadata.identity.gpu_id = options.gpu_id;
+    recording.metadata.address_spaces = vec![AddressSpace {
         number: 0,
         format: options.format,
         root: options.root,
         memattr: options.memattr,
         transcfg: 0,
-    };
-    let mut recording = Recording {
+    }];
+    mark_tables(&mut recording, options, &mut findings, progress)?;
+    recording.metadata.findings = findings;
+    Ok(recording)
+}
+
+/// Whether a path is a dump that states its addresses.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    memory_dumps::fits(path)
+}
+
+/// Imports a dump that states its addresses, without page tables.
+///
+/// # Errors
+///
+/// When it is no such dump, it has no memory, the file cannot be read, or the work was cancelled.
+pub fn import_dump(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    let dump = memory_dumps::read(path)?.ok_or_else(|| ImportError::unknown(path))?;
+    let (mut recording, mut findings) = place_pages(path, dump, progress)?;
+    let message = "the dump does not state where its page tables are, so nothing is mapped; `import --raw --root ADDRESS \
+                   --format FORMAT` follows them";
+    findings.push(Finding::new(FindingKind::NotRecorded, "page tables", message));
+    recording.metadata.findings = findings;
+    Ok(recording)
+}
+
+/// Returns the one segment of a dump without addresses in it.
+fn read_flat_dump(path: &Path, base: PhysAddr) -> Result<MemoryDump, ImportError> {
+    let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
+    let bytes = std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?.len();
+    if base.get().checked_add(bytes).is_none() {
+        return Err(wrong(format!("{bytes} bytes at {base} exceed the address range")));
+    }
+    let whole = bytes - bytes % PAGE_SIZE as u64;
+    if whole == 0 {
+        return Err(wrong(format!(
+            "the dump has {bytes} bytes (expected at least a page of {PAGE_SIZE})"
+        )));
+    }
+    let mut findings = Vec::new();
+    if whole != bytes {
+        let message = format!(
+            "the last {} bytes are not a whole page and were not used",
+            bytes - whole
+        );
+        findings.push(Finding::new(
+            FindingKind::TruncatedSection,
+            format!("byte {whole:#x}"),
+            message,
+        ));
+    }
+    Ok(MemoryDump {
+        tool: String::new(),
+        segments: vec![Segment {
+            at: base,
+            file_offset: 0,
+            bytes: whole,
+        }],
+        findings,
+    })
+}
+
+/// Reads the pages of a dump into a recording without page tables, and returns what was not used.
+fn place_pages(path: &Path, dump: MemoryDump, progress: &Progress) -> Result<(Recording, Vec<Finding>), ImportError> {
+    let io = |e| ImportError::io(path, e);
+    let mut file = File::open(path).map_err(io)?;
+    progress.set_total(dump.segments.iter().map(|s| s.bytes).fold(1, u64::saturating_add));
+    let mut findings = dump.findings;
+    let mut builder = MemoryBuilder::new();
+    let mut runs = RunsBuilder::default();
+    let (mut pages, mut zero_pages, mut covered) = (0u64, 0u64, 0u64);
+    // The first frame after those that have a page.
+    let mut next = 0;
+    for segment in &dump.segments {
+        file.seek(SeekFrom::Start(segment.file_offset)).map_err(io)?;
+        let end = segment.at.get().saturating_add(segment.bytes);
+        let mut at = segment.at.get();
+        while at < end {
+            let frame = at / PAGE_SIZE as u64;
+            let from = (at % PAGE_SIZE as u64) as usize;
+            let length = (end - at).min((PAGE_SIZE - from) as u64) as usize;
+            let mut image: Page = [0; PAGE_SIZE];
+            if let Some(to) = image.get_mut(from..from + length) {
+                file.read_exact(to).map_err(io)?;
+            }
+            if frame < next {
+                covered += 1;
+            } else {
+                let id = builder.add_page(&image);
+                zero_pages += u64::from(id == trace_core::recording::PageId::ZERO);
+                runs.push(frame, id, FrameRole::Data);
+                next = frame.saturating_add(1);
+                pages += 1;
+            }
+            at += length as u64;
+            if frame % 256 == 255 {
+                progress.advance(256 * PAGE_SIZE as u64)?;
+            }
+        }
+    }
+    progress.check()?;
+    if pages == 0 {
+        return Err(ImportError::malformed(
+            path,
+            FilePosition::Whole,
+            "the dump has no memory",
+        ));
+    }
+    if covered > 0 {
+        let message = format!("{covered} pages are in the dump more than once; the first content of each was used");
+        findings.push(Finding::new(FindingKind::OverlappingRegions, "segments", message));
+    }
+    let mut memory = builder.finish();
+    memory.snapshots = one_snapshot(runs);
+    let recording = Recording {
         metadata: Metadata {
             identity: Identity {
-                gpu_id: options.gpu_id,
                 source: SOURCE.into(),
+                tool: dump.tool,
                 clock: Clock::SinceStart,
                 ..Identity::default()
             },
-            address_spaces: vec![space],
-            source_pages: whole,
+            source_pages: pages,
             source_zero_pages: zero_pages,
             ..Metadata::default()
         },
@@ -113,9 +198,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
         memory,
         ..Recording::default()
     };
-    mark_tables(&mut recording, options, &mut findings, progress)?;
-    recording.metadata.findings = findings;
-    Ok(recording)
+    Ok((recording, findings))
 }
 
 /// Sets the role of frames with page tables; reports if there are none.
@@ -211,7 +294,7 @@ mod tests {
     fn a_dump_is_mapped_in_both_formats() {
         for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
             let options = Options {
-                base: PhysAddr::new(BASE),
+                base: Some(PhysAddr::new(BASE)),
                 root: PhysAddr::new(BASE),
                 format,
                 memattr: 0,
@@ -232,7 +315,7 @@ mod tests {
     #[test]
     fn a_dump_without_a_page_is_refused() {
         let options = Options {
-            base: PhysAddr::new(BASE),
+            base: Some(PhysAddr::new(BASE)),
             root: PhysAddr::new(BASE),
             format: MmuFormat::Aarch64_4k,
             memattr: 0,
@@ -249,7 +332,7 @@ mod tests {
     fn unfit_raw_memory_is_reported() {
         let format = MmuFormat::Aarch64_4k;
         let options = Options {
-            base: PhysAddr::new(BASE),
+            base: Some(PhysAddr::new(BASE)),
             root: PhysAddr::new(0x1000),
             format,
             memattr: 0,
@@ -276,7 +359,7 @@ mod tests {
             read(
                 &bytes,
                 Options {
-                    base: PhysAddr::new(!0xfff),
+                    base: Some(PhysAddr::new(!0xfff)),
                     ..options
                 }
             )

@@ -1,4 +1,4 @@
-//! The importer of Adreno recordings of freedreno's tools: `.rd` and `.rd.gz`, buffers with their contents and the
+//! The importer of Adreno recordings of freedreno's tools: `.rd`, plain or packed, buffers with their contents and the
 //! submitted commands.
 //!
 //! The recorder reads memory when commands are submitted, so memory is known at each submit. The format has no page
@@ -14,6 +14,8 @@ pub use sections::Kind;
 
 use super::error::{FilePosition, ImportError};
 use super::generated_tables::{self, EVERY_RIGHT, PagePlacement};
+use super::packing::strip_ending;
+use super::unpacked_file::read_head;
 use chips::Chip;
 use pm4::{Buffers, RegisterWrite, Walk};
 use sections::{End, Section, Sections, address, word};
@@ -54,11 +56,24 @@ pub struct Tally {
     pub walked: WalkSummary,
 }
 
-/// Whether a path looks like such a file, by its name.
+/// Number of first bytes that are looked at.
+const HEAD_BYTES: usize = 1 << 16;
+
+/// Whether a path looks like such a file: by its first sections, or by its name.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
+    if !path.is_file() {
+        return false;
+    }
     let name = path.file_name().map(|n| n.to_string_lossy().to_ascii_lowercase());
-    name.is_some_and(|n| n.ends_with(".rd") || n.ends_with(".rd.gz")) && path.is_file()
+    let is_named = name.is_some_and(|n| strip_ending(&n).ends_with(".rd"));
+    is_named || read_head(path, HEAD_BYTES).is_ok_and(|head| sections::begins_with_sections(&head))
+}
+
+/// Describes a file whose first section is one of a recording, but not a later one.
+pub(crate) fn describe_close(path: &Path) -> Option<String> {
+    let head = path.is_file().then(|| read_head(path, HEAD_BYTES).ok())??;
+    sections::describe_close(&head)
 }
 
 /// Imports a file.

@@ -1,7 +1,8 @@
 //! Descriptions of paths that no importer knows, and the recordings in a folder.
 
 use super::file_description::{describe_file, format_bytes};
-use super::formats::fits;
+use super::formats::describe_close;
+use super::source_files::{fits, recordings_in_archive};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of entries of a folder that are read.
@@ -11,6 +12,9 @@ const MAX_NAMED: usize = 3;
 
 /// Describes the content of a path that is no recording.
 pub(super) fn describe(path: &Path) -> String {
+    if let Some(close) = describe_close(path) {
+        return close;
+    }
     if path.is_dir() {
         return folder(path);
     }
@@ -26,11 +30,14 @@ pub(super) fn describe(path: &Path) -> String {
     }
 }
 
-/// Returns the recordings in a folder by name; empty if it cannot be read.
+/// Returns the recordings in a folder or an archive by name; empty if it cannot be read.
 ///
-/// Checks names and first bytes of its first 10,000 entries.
+/// Checks names and first bytes of the first 10,000 entries of a folder, and up to 256 MiB of an archive.
 #[must_use]
 pub fn recordings_in(folder: &Path) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return recordings_in_archive(folder);
+    }
     let entries = std::fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
     let paths = entries.filter_map(|e| Some(e.ok()?.path()));
     let mut recordings: Vec<PathBuf> = paths.filter(|p| fits(p)).collect();

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::io;
 
+/// Maximum unpacked bytes of a packed one, once a file is large. A log compresses by less than 100, gzip by at most 1032.
+pub(super) const MAX_RATIO: u64 = 5_000;
+
 /// A packed file exceeds the limit. An [`io::Error`] carries this error through readers that only handle bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OverLimit {
@@ -18,15 +21,33 @@ impl fmt::Display for OverLimit {
 
 impl std::error::Error for OverLimit {}
 
+/// A packed file becomes too many times larger. An [`io::Error`] carries this error through readers that only handle
+/// bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OverRatio;
+
+impl fmt::Display for OverRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it decompresses to thousands of times its size")
+    }
+}
+
+impl std::error::Error for OverRatio {}
+
+/// Whether an error is about a packed file that becomes too many times larger.
+pub(super) fn is_over_ratio(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<OverRatio>())
+}
+
 /// Returns the exceeded limit if an error is about a packed file over the limit.
 pub(super) fn limit_of(error: &io::Error) -> Option<u64> {
     let inner = error.get_ref()?.downcast_ref::<OverLimit>()?;
     Some(inner.limit)
 }
 
-/// Whether an error is about a packed file over the limit.
+/// Whether an error is about a packed file over a limit.
 pub(super) fn is_over_limit(error: &io::Error) -> bool {
-    limit_of(error).is_some()
+    limit_of(error).is_some() || is_over_ratio(error)
 }
 
 /// Formats a size for users: `4 GiB`, `512 MiB`, `1000 bytes`.

@@ -2,7 +2,7 @@
 
 use super::blocks;
 use super::error::ContainerError;
-use super::layout::{Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, VERSION_WITHOUT_BLOCKS, content_digest, digest};
+use super::layout::{Encoding, Entry, MAGIC, MAX_EXTRAS, NAMED_BYTES, VERSION_WITHOUT_BLOCKS, content_digest, digest};
 use super::metadata_records::{self, MetadataTag};
 use super::recover::{CommitState, find_last_commit};
 use super::sections::{self, NamedHeader, Rows, SnapshotCheck};
@@ -133,6 +133,9 @@ impl std::fmt::Debug for KineFile {
 }
 
 impl KineFile {
+    /// First bytes of every file.
+    pub const MAGIC: [u8; 8] = MAGIC;
+
     /// Opens a file at its last complete commit.
     ///
     /// # Errors

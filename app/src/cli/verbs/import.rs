@@ -35,10 +35,10 @@ struct Arguments {
     #[arg(short = 'o', value_name = "F.kine")]
     to: PathBuf,
     /// Read the source as a dump of physical memory
-    #[arg(long, requires_all = ["base", "root", "format"])]
+    #[arg(long, requires_all = ["root", "format"])]
     raw: bool,
-    /// Physical address of the dump's first byte; for a register history, the start address of the registers, if the
-    /// detected one is wrong
+    /// Physical address of the dump's first byte, unless it is an ELF core or a LiME image; for a register history, the
+    /// start address of the registers, if the detected one is wrong
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     base: Option<u64>,
     /// Physical address of the top page table
@@ -195,10 +195,10 @@ fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Cur
 /// Returns what the arguments say about the source.
 fn options(arguments: &Arguments) -> OpenOptions {
     let (base, gpu_id) = (arguments.base, arguments.gpu_id);
-    match (base, arguments.root, arguments.format) {
-        (Some(base), Some(root), Some(format)) if arguments.raw => OpenOptions {
+    match (arguments.root, arguments.format) {
+        (Some(root), Some(format)) if arguments.raw => OpenOptions {
             raw_memory: Some(raw_memory::Options {
-                base: PhysAddr::new(base),
+                base: base.map(PhysAddr::new),
                 root: PhysAddr::new(root),
                 format,
                 memattr: arguments.memattr,

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns a folder with one submit of one object, and a change of a file's text.
-fn folder(change: impl Fn(&str, String) -> String) -> tempfile::TempDir {
+fn folder(change: impl Fn(&str, String) -> String) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let spec = r#"{"program": "p", "gpu_id": "0x6000", "submits": [{"submit": "submit000.json"}], "buffers": [
         {"name": "x", "bytes": 64, "type": "f32x4", "gpu_va": "0x10000", "expected": "x.bin"},

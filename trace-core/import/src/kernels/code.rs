@@ -13,11 +13,13 @@ use std::path::{Path, PathBuf};
 use trace_core::recording::CodeKind;
 
 /// Maximum size of a module, bytes.
-const MAX_BYTES: u64 = 256 << 20;
+pub(super) const MAX_BYTES: u64 = 256 << 20;
 /// Maximum unpacked size of all code in a module, bytes.
 const MAX_UNPACKED: u64 = 512 << 20;
 /// File name extensions of loadable modules.
-const ENDINGS: [&str; 3] = ["cubin", "fatbin", "ptx"];
+const ENDINGS: [&str; 4] = ["cubin", "fatbin", "ptx", IMAGE];
+/// File name extension of the code that LLVM's offload library records, for any target.
+pub(super) const IMAGE: &str = "image";
 
 /// Suffix of the names of kernels that were made internal to their module.
 const INTERNAL: &str = "__intern__";

@@ -108,10 +108,16 @@ pub(super) struct Label {
 }
 
 /// The snapshot format of a tool.
-pub(super) struct Form {
-    pub before: fn(&mut Snapshot<'_>, &mut MemoryBuilder) -> Result<State, ImportError>,
-    pub after: fn(&mut Snapshot<'_>, &State, &mut MemoryBuilder) -> Result<State, ImportError>,
+pub(super) struct Form<'a> {
+    pub before: &'a ReadBefore<'a>,
+    pub after: &'a ReadAfter<'a>,
 }
+
+/// Reads the memory before a launch.
+pub(super) type ReadBefore<'a> = dyn Fn(&mut Snapshot<'_>, &mut MemoryBuilder) -> Result<State, ImportError> + 'a;
+/// Reads the memory after a launch, from that before it.
+pub(super) type ReadAfter<'a> =
+    dyn Fn(&mut Snapshot<'_>, &State, &mut MemoryBuilder) -> Result<State, ImportError> + 'a;
 
 impl State {
     /// Adds the variable at byte `field` of the file.

@@ -19,6 +19,7 @@ impl<'a> RecordingBuilder<'a> {
             let text = database.modules.get(n).map(String::as_str);
             let summary = text.map(|t| format_path(Path::new(t)));
             let mut found = None;
+            let mut image = None;
             for file in files {
                 // A file that replaces one module replaces no other: no file is read twice.
                 if self.code.iter().flatten().any(|c| c.path == file) {
@@ -28,26 +29,23 @@ impl<'a> RecordingBuilder<'a> {
                 if found.is_some() {
                     break;
                 }
-                if file.is_file() {
+                if file.is_file() && is_image(&file) {
+                    image = Some(file);
+                } else if file.is_file() {
                     let message = "it is not a cubin, a fatbin or PTX of a supported size; it was not used as the code";
                     self.note(FindingKind::NotUsed, format_path(&file), message);
                 }
             }
             let module = match &found {
+                None if image.is_some() => self.image_module(image.as_deref().unwrap_or(Path::new("")))?,
+                Some(code) if is_image(&code.path) => self.module_of(code),
                 Some(code) => {
                     let message = match &summary {
                         Some(bitcode) => format!("it is used as the code instead of {bitcode}, LLVM bitcode"),
                         None => "it is used as the code, because the database names none".to_owned(),
                     };
                     self.note(FindingKind::Assumed, format_path(&code.path), message);
-                    CallModule {
-                        origin: format_path(&code.path),
-                        kind: code.kind,
-                        bytes: code.bytes.len() as u64,
-                        digest: blake3::hash(&code.bytes).to_hex().to_string(),
-                        pages: runs(&pages_of(&mut self.store, &code.bytes)),
-                        ..CallModule::default()
-                    }
+                    self.module_of(code)
                 }
                 None => {
                     let (place, missing) = match summary {
@@ -77,6 +75,41 @@ impl<'a> RecordingBuilder<'a> {
             self.code.push(found);
         }
         Ok(())
+    }
+
+    /// Returns the module of code that a driver loads.
+    fn module_of(&mut self, code: &Loadable) -> CallModule {
+        CallModule {
+            origin: format_path(&code.path),
+            kind: code.kind,
+            ..self.stored_module(&code.bytes)
+        }
+    }
+
+    /// Returns the module of recorded code of a target that no replay loads.
+    fn image_module(&mut self, file: &Path) -> Result<CallModule, ImportError> {
+        let io = |e| ImportError::io(file, e);
+        let mut bytes = Vec::new();
+        let from = std::fs::File::open(file).map_err(io)?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(from, code::MAX_BYTES), &mut bytes).map_err(io)?;
+        let missing = "the recorded code is for a target that no replay loads: it is not a cubin, a fatbin or PTX";
+        self.note(FindingKind::NotUsed, format_path(file), missing);
+        Ok(CallModule {
+            origin: format_path(file),
+            kind: CodeKind::Unknown,
+            missing: missing.to_owned(),
+            ..self.stored_module(&bytes)
+        })
+    }
+
+    /// Stores code, and returns its size and place.
+    fn stored_module(&mut self, bytes: &[u8]) -> CallModule {
+        CallModule {
+            bytes: bytes.len() as u64,
+            digest: blake3::hash(bytes).to_hex().to_string(),
+            pages: runs(&pages_of(&mut self.store, bytes)),
+            ..CallModule::default()
+        }
     }
 
     /// Lists launches with available memory, and their files.
@@ -151,6 +184,11 @@ impl<'a> RecordingBuilder<'a> {
         let lacking = state.variables.iter().filter(lacks);
         lacking.map(|(name, _)| name.clone()).collect()
     }
+}
+
+/// Whether a file is code that LLVM's offload library recorded.
+fn is_image(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == code::IMAGE)
 }
 
 /// Stores code in pages, the last one padded with zeros.

@@ -23,7 +23,7 @@ use super::database::{Blob, Database, Dimensions, Form, Label, Launch, State, Va
 use super::recording::build_recording;
 use super::snapshot_reader::Snapshot;
 use crate::ImportError;
-use crate::json_head::begins_as_json;
+use crate::json_head::{begins_as_json, describe_missing_keys};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,17 @@ pub fn fits(path: &Path) -> bool {
     begins_as_json(path, has_both)
 }
 
+/// Describes a JSON file that lacks a key of such a database.
+pub(crate) fn describe_close(path: &Path) -> Option<String> {
+    let typical = ["StaticHash", "DemangledName"];
+    describe_missing_keys(
+        path,
+        "a database of Mneme",
+        &typical,
+        &["StaticHash", "KernelName", "VAddr", "instances"],
+    )
+}
+
 /// Returns the files that a database names, and modules that could replace its bitcode.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
@@ -105,8 +116,8 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let form = Form {
-        before: read_full_snapshot,
-        after: read_diff_snapshot,
+        before: &read_full_snapshot,
+        after: &read_diff_snapshot,
     };
     build_recording(database(path)?, &form, progress)
 }

@@ -16,7 +16,7 @@ use super::database::{Blob, Database, Dimensions, Form, Launch, State, Variable,
 use super::recording::build_recording;
 use super::snapshot_reader::Snapshot;
 use crate::ImportError;
-use crate::json_head::begins_as_json;
+use crate::json_head::{begins_as_json, describe_missing_keys};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,17 @@ pub fn fits(path: &Path) -> bool {
     begins_as_json(path, has_both)
 }
 
+/// Describes a JSON file that lacks a key of such a database.
+pub(crate) fn describe_close(path: &Path) -> Option<String> {
+    let typical = ["StartVAAddr", "InputData"];
+    describe_missing_keys(
+        path,
+        "a database of RecordReplay",
+        &typical,
+        &["Kernels", "StartVAAddr"],
+    )
+}
+
 /// Returns the files that a database names, and modules that could replace its bitcode.
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
@@ -76,7 +87,10 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// When a file cannot be read or does not follow its format, no launch of the database has its memory available, or the
 /// work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let form = Form { before, after };
+    let form = Form {
+        before: &before,
+        after: &after,
+    };
     build_recording(database(path)?, &form, progress)
 }
 

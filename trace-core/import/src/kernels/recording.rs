@@ -66,7 +66,11 @@ pub(super) struct BufferDetails {
 }
 
 /// Builds the recording.
-pub(super) fn build_recording(database: Database, form: &Form, progress: &Progress) -> Result<Recording, ImportError> {
+pub(super) fn build_recording(
+    database: Database,
+    form: &Form<'_>,
+    progress: &Progress,
+) -> Result<Recording, ImportError> {
     let mut work = RecordingBuilder::new(&database);
     work.modules()?;
     let there = work.list_available_launches();

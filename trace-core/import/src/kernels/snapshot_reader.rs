@@ -89,6 +89,25 @@ impl<'a> Snapshot<'a> {
         read.ok_or_else(|| self.ends(what))
     }
 
+    /// Returns the number of bytes that are not used yet.
+    pub fn left(&self) -> u64 {
+        self.from.left()
+    }
+
+    /// Reads a 32-bit number.
+    pub fn u32(&mut self, what: &str) -> Result<u32, ImportError> {
+        let mut bytes = [0; 4];
+        for byte in &mut bytes {
+            *byte = self.u8(what)?;
+        }
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// Reads `bytes` bytes, which do not become pages; their number was read at byte `field`.
+    pub fn bytes_of(&mut self, field: u64, bytes: u64, max: u64, what: &str) -> Result<Vec<u8>, ImportError> {
+        self.some(field, bytes, max, what)
+    }
+
     /// Reads an 8-bit number.
     pub fn u8(&mut self, what: &str) -> Result<u8, ImportError> {
         let read = self.from.u8().map_err(|e| ImportError::io(self.path, e))?;

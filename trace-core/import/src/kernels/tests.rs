@@ -2,6 +2,7 @@
 //! and `tests/kernels.rs` of the crate those of an independent writer.
 
 mod hostile;
+mod llvm;
 
 use super::recording::DATABASE;
 use super::{mneme, record_replay};

@@ -1,9 +1,7 @@
 //! The section reader of a file: a type, a length, and the contents.
 
-use crate::counting_reader::CountingReader;
-use crate::decompress::LimitedReader;
 use crate::error::{FilePosition, ImportError};
-use flate2::read::MultiGzDecoder;
+use crate::unpacked_file::{is_damage, unpacked};
 use num_enum::TryFromPrimitive;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,8 +15,6 @@ use trace_core::progress::Progress;
 const MAX_UNKNOWN_SECTIONS: u64 = 1 << 12;
 /// Maximum size of a section, bytes: a buffer of the GPU.
 const MAX_BYTES: u32 = 1 << 30;
-/// First bytes of a gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Two words that recorders put between sections for resynchronisation after damage.
 const SYNC: u32 = u32::MAX;
 
@@ -107,9 +103,9 @@ pub(super) enum End {
     Broken(String, u64),
 }
 
-/// A reader of sections from a file, compressed by gzip or not.
+/// A reader of sections from a file, packed or not.
 pub(super) struct Sections<'a> {
-    from: Box<dyn Read>,
+    from: BufReader<Box<dyn Read + Send>>,
     path: &'a Path,
     progress: &'a Progress,
     /// Number of bytes of the file that were read, compressed ones counted as they are.
@@ -122,19 +118,11 @@ pub(super) struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     pub(super) fn open(path: &'a Path, progress: &'a Progress) -> Result<Self, ImportError> {
-        use std::os::unix::fs::FileExt as _;
         let io = |e| ImportError::io(path, e);
         let file = File::open(path).map_err(io)?;
         progress.set_total(file.metadata().map_err(io)?.len().max(1));
-        let mut first = [0; GZIP.len()];
-        let packed = file.read_exact_at(&mut first, 0).is_ok() && first == GZIP;
         let read = Arc::new(AtomicU64::new(0));
-        let counted = BufReader::with_capacity(1 << 16, CountingReader::new(file, &read));
-        let from: Box<dyn Read> = if packed {
-            Box::new(LimitedReader::new(MultiGzDecoder::new(counted), progress))
-        } else {
-            Box::new(counted)
-        };
+        let from = BufReader::with_capacity(1 << 16, unpacked(file, &read, progress));
         Ok(Self {
             from,
             path,
@@ -168,17 +156,10 @@ impl<'a> Sections<'a> {
         match self.section() {
             Ok(found) => Ok(found),
             // Damage of a compressed file is like other damage; a file that cannot be read is an error.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
-                ) =>
-            {
-                Ok(Err(End::Broken(
-                    format!("the file cannot be decompressed further: {e}"),
-                    at,
-                )))
-            }
+            Err(e) if is_damage(&e) => Ok(Err(End::Broken(
+                format!("the file cannot be decompressed further: {e}"),
+                at,
+            ))),
             Err(e) => Err(ImportError::io(self.path, e)),
         }
     }
@@ -228,6 +209,72 @@ impl<'a> Sections<'a> {
             }));
         }
     }
+}
+
+/// The first sections of a file.
+struct HeadSections {
+    /// Number of known sections.
+    known: u32,
+    /// Whether one of them names the GPU or a buffer.
+    is_typical: bool,
+    /// Byte of the first section that is not of the format, with its number and size.
+    wrong: Option<(usize, u32, u32)>,
+}
+
+/// Minimum number of known sections that identify a file.
+const MIN_KNOWN: u32 = 3;
+
+/// Reads the sections that begin in the first bytes of a file.
+fn read_head_sections(head: &[u8]) -> HeadSections {
+    let mut found = HeadSections {
+        known: 0,
+        is_typical: false,
+        wrong: None,
+    };
+    let mut at = 0;
+    while let Some([number, bytes]) = head.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(words) {
+        if (number, bytes) != (SYNC, SYNC) {
+            let expected = match Kind::try_from(number) {
+                Ok(Kind::GpuId) => bytes == 4,
+                Ok(Kind::ChipId) => bytes == 8,
+                Ok(Kind::Address | Kind::CommandsAt) => bytes == 8 || bytes == 12,
+                Ok(Kind::Test | Kind::Command) => bytes <= 1 << 16,
+                Ok(_) => bytes <= MAX_BYTES,
+                Err(_) => false,
+            };
+            if !expected {
+                found.wrong = Some((at, number, bytes));
+                return found;
+            }
+            found.known += 1;
+            found.is_typical |= matches!(number, 3 | 6 | 13 | 14);
+            at += bytes as usize;
+        }
+        at += 8;
+    }
+    found
+}
+
+fn words(bytes: &[u8; 8]) -> [u32; 2] {
+    let (low, high) = bytes.split_at(4);
+    [word(low), word(high)]
+}
+
+/// Whether the first bytes of a file are sections.
+pub(super) fn begins_with_sections(head: &[u8]) -> bool {
+    let found = read_head_sections(head);
+    // A later section of an unknown kind is a finding.
+    found.is_typical && (found.known >= MIN_KNOWN || found.wrong.is_none())
+}
+
+/// Describes the first bytes of a file that begins with a section, but does not go on with one.
+pub(super) fn describe_close(head: &[u8]) -> Option<String> {
+    let found = read_head_sections(head);
+    let (at, number, bytes) = found.wrong.filter(|_| found.is_typical)?;
+    Some(format!(
+        "a file that begins like a recording of freedreno's tools, but at byte {at:#x} stands a section of kind {number} \
+         with {bytes} bytes, which the format does not have"
+    ))
 }
 
 /// Reads a little-endian word of four bytes.

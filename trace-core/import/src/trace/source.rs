@@ -1,11 +1,10 @@
 //! The block reader of logs: one thread reads, and unpacks if needed, so that the others only parse. Memory is limited
 //! by the blocks in flight, whatever the unpacked size.
 
-use crate::counting_reader::CountingReader;
-use crate::decompress::LimitedReader;
 use crate::error::{FilePosition, ImportError};
+use crate::packing::strip_ending;
 use crate::unpack_limit::is_over_limit;
-use flate2::read::MultiGzDecoder;
+use crate::unpacked_file::{is_packed, is_packed_path, read_head, unpacked_here};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -20,16 +19,14 @@ const BLOCK: usize = 1 << 20;
 const WAITING: usize = 4;
 /// Replacement of a line that is longer than a block: no format has such a line.
 const TOO_LONG: &[u8] = b"?\n";
-/// First bytes of a gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Returns the path of a file next to a log: the log's name without `.txt` and `.gz`, with another suffix.
+/// Returns the path of a file next to a log: the log's name without `.txt` and the ending of its packing, with another suffix.
 pub(super) fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let name = path
         .file_name()
         .map(|n| n.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    let stem = strip_ending(&name);
     let stem = stem
         .strip_suffix(".txt")
         .or_else(|| stem.strip_suffix(".log"))
@@ -55,58 +52,22 @@ struct Block {
     read: u64,
 }
 
-/// Whether a path is a gzip file.
+/// Whether a path is a packed file.
 pub(crate) fn is_compressed(path: &Path) -> bool {
-    File::open(path).and_then(|f| is_packed(&f)).unwrap_or(false)
-}
-
-/// Whether the file is a gzip file.
-fn is_packed(file: &File) -> io::Result<bool> {
-    use std::os::unix::fs::FileExt as _;
-    let mut first = [0; GZIP.len()];
-    match file.read_exact_at(&mut first, 0) {
-        Ok(()) => Ok(first == GZIP),
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(e) => Err(e),
-    }
+    is_packed_path(path)
 }
 
 /// Returns the first bytes of a log's text, at most `max`.
 pub(crate) fn head(path: &Path, max: usize) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let packed = is_packed(&file)?;
-    let mut bytes = Vec::new();
-    let mut limited: Box<dyn Read> = if packed {
-        Box::new(MultiGzDecoder::new(file))
-    } else {
-        Box::new(file)
-    };
-    let mut part = [0; 4096];
-    while bytes.len() < max {
-        match limited.read(&mut part) {
-            Ok(0) => break,
-            Ok(n) => bytes.extend_from_slice(part.get(..n).unwrap_or_default()),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // The data before the damage is enough to detect the format.
-            Err(_) if packed => break,
-            Err(e) => return Err(e),
-        }
-    }
-    bytes.truncate(max);
-    Ok(bytes)
+    read_head(path, max)
 }
 
 /// Reads a whole file, packed or not. Returns `None` if it has more than `max` bytes.
 pub(super) fn read_file(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
-    let read = if is_packed(&file)? {
-        MultiGzDecoder::new(file)
-            .take(max.saturating_add(1))
-            .read_to_end(&mut bytes)?
-    } else {
-        file.take(max.saturating_add(1)).read_to_end(&mut bytes)?
-    };
+    let from = unpacked_here(file, &Arc::default(), &Progress::new());
+    let read = from.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok((read as u64 <= max).then_some(bytes))
 }
 
@@ -124,25 +85,13 @@ pub(crate) fn blocks(
     let io = |e| ImportError::io(path, e);
     let file = File::open(path).map_err(io)?;
     progress.set_total(file.metadata().map_err(io)?.len().max(1));
-    let packed = is_packed(&file).map_err(io)?;
+    let packed = is_packed(&file);
     let read = Arc::new(AtomicU64::new(0));
-    let counted = CountingReader::new(file, &read);
+    let from = unpacked_here(file, &read, progress);
     let (give, take) = sync_channel(WAITING);
     let (give_back, taken_back) = channel();
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || match packed {
-            true => split_lines(
-                LimitedReader::new(
-                    MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted)),
-                    progress,
-                ),
-                true,
-                &read,
-                &give,
-                &taken_back,
-            ),
-            false => split_lines(counted, false, &read, &give, &taken_back),
-        });
+        let reader = scope.spawn(move || split_lines(from, packed, &read, &give, &taken_back));
         let taken = take_all(take, &give_back, progress, &mut each);
         // A reader that still has blocks ends when nobody receives them.
         let end = reader.join();

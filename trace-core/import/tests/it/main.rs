@@ -17,6 +17,7 @@ mod mmio_logs;
 mod mmt;
 mod named_devices;
 mod nvidia_log;
+mod packed;
 mod published;
 mod regs_history;
 mod screens;
