@@ -1,5 +1,5 @@
 //! Fuzz targets for text logs of register accesses: mmiotrace with its auxiliary log, ftrace with a device's BARs,
-//! QEMU's trace.
+//! QEMU's traces as text and as files.
 
 use crate::folder::in_folder;
 use crate::recordings::check_storable;
@@ -27,8 +27,10 @@ pub fn trace_log(data: &[u8]) -> bool {
         );
         put(&path, Some(log));
         let form = trace::form(&path);
-        put(&aux, other.filter(|_| form == Some(trace::Form::Mmiotrace)));
-        put(&windows, other.filter(|_| form != Some(trace::Form::Mmiotrace)));
+        // A text that begins like an ftrace line goes to an mmiotrace log, any other gives windows.
+        let is_auxiliary = form == Some(trace::Form::Mmiotrace) && other.is_some_and(|o| o.starts_with(b" "));
+        put(&aux, other.filter(|_| is_auxiliary));
+        put(&windows, other.filter(|_| !is_auxiliary));
         if let Ok(recording) = trace::import(&path, &trace::Options::default(), &Progress::new()) {
             check_storable(&recording);
             accepted = true;

@@ -6,6 +6,7 @@
 
 mod adreno;
 mod chain;
+mod driver_jobs;
 mod family;
 pub mod mali_jm;
 mod mmio;
@@ -37,6 +38,7 @@ use std::ops::Range;
 /// would take its recordings: Mali's has every recording with submits, and the last has every recording.
 pub static FAMILIES: &[&dyn Family] = &[
     &adreno::Adreno,
+    &driver_jobs::DriverJobs,
     &v3d::V3d,
     &nvidia::Nvidia,
     &mali_jm::MaliJm,

@@ -211,6 +211,82 @@ memory_region_ops_write cpu -1 mr 0x3 addr 0xfee00000 value 0x0 size 4 name 'api
 1@2.000003:memory_region_ops_write cpu 0 mr 0x4 addr 0x70 value 0x8f size 1 name 'rtc-index'
 ";
 
+/// The head of a trace file, trace-cmd's report with ticks and lost events, and the latency format.
+const HEADS: &[u8] = b"# tracer: nop
+cpus=2
+CPU 1 is empty
+CPU:0 [12 EVENTS DROPPED]
+   Web Content-1977 (   1977) [002] ..... 12.000001: rwmmio_write: f+0x1/0x2 width=32 val=0x1 addr=0xffff800008a04004
+    kworker/0:1-23    [000]   27364598172635: rwmmio_post_read:     f+0x1/0x2 [msm] width=64 val=0x1 addr=0xffff800008a04008
+  <idle>-0       2d.h1.    4us : rwmmio_write: f+0x1/0x2 width=8 val=0x1 addr=0xffff8000fa000000
+kworker/0:1    23/24 [000]   123.456789: rwmmio:rwmmio_write: f+0x1/0x2 width=16 val=0x2 addr=0xf0a80030
+ modprobe-9 [002] d..1. 41.2: r: (readl+0x0/0x20) arg1=0xffffc90000123190
+ modprobe-9 [002] d..1. 41.3: rr: (f+0x8c/0x3b0 [wl] <- readl) arg1=-1
+ modprobe-9 [002] d..1. 41.4: w: (iowrite16be+0x0/0x20) val=0x1 addr=0xffffc90000123190
+";
+/// Events of GPU drivers.
+const DRIVERS: &[u8] = b" a-1 [001] ..... 1.1: i915_reg_rw: write reg=0x100030, len=8, val=(0xfca9001, 0xfce8007)
+ a-1 [001] ..... 1.2: xe_reg_rw: dev=0000:03:00.0, read reg=0x44200, len=4, val=(0x1, 0x0)
+ a-1 [001] ..... 1.3: amdgpu_device_wreg: 0x731f, 0x00001234, 0x0000000f
+ a-1 [001] ..... 1.4: v3d_submit_cl: dev=1, BCL, seqno=41, 0x00158000..0x00158340
+ a-1 [001] ..... 1.5: v3d_bcl_irq: dev=1, seqno=41
+ a-1 [001] ..... 1.6: drm_sched_job_run: dev=x, fence=7:2, ring=pan_js, job count:0, hw job count:1, client_id:3
+ a-1 [001] ..... 1.7: v3d_reset_begin: dev=1
+ a-1 [001] ..... 1.8: drm_sched_job_done: fence=7:2 signaled
+ a-1 [001] ..... 1.9: msm_gpu_submit_flush: id=3 pid=88 ring=0:17 ticks=99
+ a-1 [001] ..... 2.0: gpu_job_irq: fb000000.gpu: events=0x80000001 duration_ns=900
+";
+/// Windows of QEMU that move, with decoding off meanwhile, and one of 64 bits in halves.
+const MOVING: &[u8] = b"2026-03-14T09:26:53.589000Z memory_region_ops_write cpu 0 mr 0x1 addr 0xcf8 value 0x80001800 size 4 name 'pci-conf-idx'
+2026-03-14T09:26:53.589001Z memory_region_ops_read cpu 0 mr 0x1 addr 0xcfc value 0x11111af4 size 4 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcf8 value 0x80001810 size 4 name 'pci-conf-idx'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcfc value 0xffffffff size 4 name 'pci-conf-data'
+memory_region_ops_read cpu 0 mr 0x1 addr 0xcfc value 0xffff0004 size 4 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcfc value 0xfe000004 size 4 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcf8 value 0x80001814 size 4 name 'pci-conf-idx'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcfc value 0x80 size 4 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x2 addr 0x80fe000010 value 0x1 size 4 name 'ivshmem-mmio'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcf8 value 0x80001804 size 4 name 'pci-conf-idx'
+memory_region_ops_write cpu 0 mr 0x1 addr 0xcfc value 0x0 size 2 name 'pci-conf-data'
+memory_region_ops_write cpu 0 mr 0x2 addr 0x80fe000010 value 0x1 size 4 name 'ivshmem-mmio'
+";
+const BOARD: &[u8] = b"memory_region_ops_write cpu 0 mr 0x1 addr 0x9000000 value 0x41 size 4 name 'pl011'
+memory_region_ops_write cpu 0 mr 0x2 addr 0x9040000 value 0x41 size 4 name 'pl011'
+memory_region_ops_read cpu -1 mr 0x9 addr 0x10013000 value 0x2 size 1
+";
+const VFIO: &[u8] = b"vfio_region_setup Device 0000:09:00.0, region 0 \"0000:09:00.0 BAR 0\", flags: 0x7, offset: 0x0, size: 0x10000
+vfio_pci_read_config  (0000:09:00.0, @0x0, len=0x4) 0x82061235
+vfio_region_read  (0000:09:00.0:region0+0x8000, 4) = 0x4061973
+vfio_region_write  (0000:09:00.0:region9+0x510, 0x8, 4)
+vfio_msi_interrupt  (0000:09:00.0) vector 0 0xfee00000/0x4021
+";
+const LSPCI: &[u8] = b"01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [10de:2206] (rev a1)
+\tFlags: bus master, fast devsel, latency 0, IRQ 125
+\tMemory at fd000000 (64-bit, prefetchable) [size=16M]
+\tRegion 3: Memory at febf0000 (32-bit, non-prefetchable) [size=16K]
+\tExpansion ROM at fb000000 [disabled] [size=512K]
+";
+
+/// Returns a file of QEMU's backend `simple` with an access of each kind.
+fn simple_trace() -> Vec<u8> {
+    let words = |all: &[u64]| -> Vec<u8> { all.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    let text = |t: &str| [&(t.len() as u32).to_le_bytes()[..], t.as_bytes()].concat();
+    let event = |id: u64, arguments: Vec<u8>| {
+        let head = [words(&[1, id, 1000]), (24 + arguments.len() as u32).to_le_bytes().to_vec()].concat();
+        [head, 9u32.to_le_bytes().to_vec(), arguments].concat()
+    };
+    [
+        words(&[u64::MAX, 0xf2b1_77cb_0aa4_29b4, 4, 0, 5]),
+        text("memory_region_ops_write"),
+        words(&[0, 6]),
+        text("vfio_region_read"),
+        event(5, [words(&[0, 1, 0x900_0000, 0x41, 4]), text("pl011")].concat()),
+        event(u64::MAX - 1, words(&[12])),
+        event(6, [text("0000:09:00.0"), words(&[0, 0x500, 4, 1])].concat()),
+    ]
+    .concat()
+}
+
 /// Adds the seeds of the importers of text logs: a few lines of each format.
 pub fn add_trace_log(add: Add<'_>) {
     let with_other = |log: &[u8], other: &[u8]| [log, &SEPARATOR[1..], other].concat();
@@ -219,6 +295,14 @@ pub fn add_trace_log(add: Add<'_>) {
     add("trace_log", "ftrace", FTRACE.to_vec());
     add("trace_log", "ftrace-and-windows", with_other(FTRACE, WINDOWS));
     add("trace_log", "qemu", QEMU.to_vec());
+    add("trace_log", "heads", HEADS.to_vec());
+    add("trace_log", "drivers", DRIVERS.to_vec());
+    add("trace_log", "moving-windows", MOVING.to_vec());
+    add("trace_log", "board", BOARD.to_vec());
+    add("trace_log", "vfio", VFIO.to_vec());
+    add("trace_log", "simple", simple_trace());
+    add("trace_log", "heads-and-windows", with_other(HEADS, b"bar0 0xffff800008a00000 0x10000\n"));
+    add("trace_log", "mmiotrace-and-lspci", with_other(MMIOTRACE, LSPCI));
 }
 
 const GDEV: &[u8] = b"[    9.000001] gopen: opening minor device 1

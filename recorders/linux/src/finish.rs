@@ -81,6 +81,7 @@ fn options(job: &Job) -> trace::Options {
         Some(Hardware::Platform(d)) => trace::Options {
             device: d.compatible.first().cloned().map(DeviceName::Compatible),
             windows: d.windows.iter().map(|w| (w.base, w.bytes)).collect(),
+            ..trace::Options::default()
         },
         None => trace::Options::default(),
     }

@@ -6,11 +6,11 @@ use super::opened::Opened;
 use super::source_path::prepare;
 use super::trace::{self, DeviceName, regs_history};
 use super::{raw_memory, unknown_format};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 
-/// What the path does not say, and the user's choices. At most one of them is set; by default, [`open`] detects the
-/// format.
+/// What the path does not say, and the user's choices. Those of one format are set at most; by default, [`open`] detects
+/// the format.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The path is a raw dump of physical memory, which has no detectable format.
@@ -19,6 +19,8 @@ pub struct OpenOptions {
     pub regs_history: Option<regs_history::Options>,
     /// The path is a log of register accesses, and this device of it is imported.
     pub device: Option<DeviceName>,
+    /// The path is a log of register accesses, and this file has the windows of its device.
+    pub resource: Option<PathBuf>,
 }
 
 /// Opens a `.kine`, or imports any known format into memory. Executes nothing: a folder of job chains opens as
@@ -49,13 +51,19 @@ fn open_prepared(path: &Path, options: &OpenOptions, progress: &Progress) -> Res
     if let Some(options) = &options.raw_memory {
         return raw_memory::import(path, options, progress).map(Opened::from);
     }
-    if let Some(options) = &options.regs_history {
+    // Logs of register accesses take a base too, and no GPU id.
+    let base = options.regs_history.filter(|h| h.gpu_id.is_none()).and_then(|h| h.base);
+    let is_placed = base.is_some() && trace::fits(path);
+    if let Some(options) = options.regs_history.filter(|_| !is_placed) {
         if trace::fits(path) || !regs_history::fits(path) {
-            return Err(ImportError::other_format(path, "the source is no register history"));
+            return Err(ImportError::other_format(
+                path,
+                "the source is neither a register history nor a log of register accesses",
+            ));
         }
-        return regs_history::import(path, options, progress).map(Opened::from);
+        return regs_history::import(path, &options, progress).map(Opened::from);
     }
-    if let Some(device) = options.device.clone() {
+    if is_placed || options.device.is_some() || options.resource.is_some() {
         if !trace::fits(path) {
             return Err(ImportError::other_format(
                 path,
@@ -63,7 +71,9 @@ fn open_prepared(path: &Path, options: &OpenOptions, progress: &Progress) -> Res
             ));
         }
         let options = trace::Options {
-            device: Some(device),
+            device: options.device.clone(),
+            base,
+            resource: options.resource.clone(),
             ..trace::Options::default()
         };
         return trace::import(path, &options, progress).map(Opened::from);

@@ -1,40 +1,59 @@
 //! Importers of text logs of driver accesses to real devices: one file per format, and shared code. Logs are plain or
-//! compressed by gzip, and detected by their first lines.
+//! compressed by gzip. Each format scores the lines of a file, and the best one reads it ([`detect`]).
 //!
-//! | format | file | next to it |
-//! |---|---|---|
-//! | the kernel's mmiotrace | `mmiotrace` | `NAME.aux.txt`, an ftrace log of the same run |
-//! | the kernel's ftrace: `rwmmio`, probes | `ftrace`, `kernel`, `kernel_log` | `NAME.resource.txt`, the windows |
-//! | QEMU's trace of `memory_region_ops_*` | `qemu`, `pci_config` | |
-//! | the register history of Arm's kernel driver for Mali GPUs | `regs_history` | |
-//! | any | | `NAME.ppm`, plain or compressed: the expected screen at the end |
+//! | format | file |
+//! |---|---|
+//! | the kernel's mmiotrace | `mmiotrace` |
+//! | the kernel's ftrace: `rwmmio`, probes, events of GPU drivers | `ftrace`, `kernel`, `kernel_log`, `driver_events` |
+//! | QEMU's traces of `memory_region_ops_*` and `vfio_region_*` | `qemu`, `pci_config` |
+//! | the register history of Arm's kernel driver for Mali GPUs | `regs_history` |
+//!
+//! | next to a log | content |
+//! |---|---|
+//! | `NAME.aux.txt` | for mmiotrace: an ftrace log of the same run |
+//! | `NAME.resource.txt` | the windows of the device |
+//! | `NAME.ppm` | the expected screen at the end; this and the first may be compressed |
+//!
+//! Windows are the same for every format: `mmio_regions` finds the window of an address and makes one for an unknown
+//! address, and `placement` adds those of the user.
 //!
 //! One thread reads blocks of whole lines, several threads parse them independently, and the results are combined in
 //! order ([`log`]). Memory holds the recording's columns and the blocks in flight, whatever the file's length.
 
+mod accessors;
+mod columns;
+mod detect;
 mod device;
+mod driver_events;
+mod driver_jobs;
 mod ftrace;
 mod hardware;
 mod kernel;
 mod kernel_log;
 mod log;
+mod lspci;
 mod merge;
 mod mmio_regions;
 mod mmiotrace;
+mod names;
 mod pci_config;
+mod placement;
 mod qemu;
 pub mod regs_history;
 mod resource;
 mod rows;
+mod score;
 pub(crate) mod source;
 pub(crate) mod text;
 pub mod v3d;
 
+pub use detect::Form;
 pub use device::DeviceName;
 pub use log::Options;
 pub(crate) use log::describe_end;
 
 use super::error::ImportError;
+use placement::Placement;
 use source::sibling_path;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,11 +61,6 @@ use trace_core::Recording;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::screen::Picture;
-
-/// Number of bytes of a log that are read to detect its format.
-const HEAD: usize = 1 << 14;
-/// Number of lines that may be of another kind before the first relevant one.
-const HEAD_LINES: usize = 32;
 
 /// Suffixes of the auxiliary log of an mmiotrace log: events of the same run and clock.
 const AUXILIARY: [&str; 2] = [".aux.txt", ".aux.txt.gz"];
@@ -90,38 +104,10 @@ fn attach_picture(log: &Path, recording: &mut Recording) {
     }
 }
 
-/// A log format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// The kernel's mmiotrace.
-    Mmiotrace,
-    /// The kernel's ftrace: register accesses of a kernel that traces them, or probes of a driver's accessors.
-    Ftrace,
-    /// QEMU's trace of accesses to its devices.
-    Qemu,
-}
-
-/// Returns the format of a line.
-fn form_of(line: &[u8]) -> Option<Form> {
-    if mmiotrace::is_line(line) {
-        Some(Form::Mmiotrace)
-    } else if qemu::is_line(line) {
-        Some(Form::Qemu)
-    } else if ftrace::event(line).is_some() || line.starts_with(b"# tracer: ") {
-        Some(Form::Ftrace)
-    } else {
-        None
-    }
-}
-
-/// Detects the format of a log by its first lines. Returns `None` if it is no log, or cannot be read.
+/// Detects the format of a log by its lines. Returns `None` if it is no log, or cannot be read.
 #[must_use]
 pub fn form(path: &Path) -> Option<Form> {
-    if !path.is_file() {
-        return None;
-    }
-    let head = source::head(path, HEAD).ok()?;
-    text::lines(&head).take(HEAD_LINES).find_map(form_of)
+    detect::detect(path)
 }
 
 /// Whether a path is a log of a known format.
@@ -135,9 +121,24 @@ pub fn fits(path: &Path) -> bool {
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = picture_paths(path).into();
     parts.extend(AUXILIARY.map(|ending| sibling_path(path, ending)));
-    parts.push(sibling_path(path, resource::ENDING));
+    parts.push(sibling_path(path, placement::ENDING));
     parts.retain(|p| p != path);
     parts
+}
+
+/// Returns the windows that the user placed: those of the options, and of the file next to the log.
+fn read_placement(path: &Path, options: &Options) -> Result<Placement, ImportError> {
+    let mut known = Placement::default();
+    if let Some(base) = options.base {
+        known.add_base(base.get());
+    }
+    let sibling = sibling_path(path, placement::ENDING);
+    match &options.resource {
+        Some(file) => known.add_file(file)?,
+        None if sibling.is_file() && sibling != path => known.add_file(&sibling)?,
+        None => {}
+    }
+    Ok(known)
 }
 
 /// Imports a log.
@@ -147,28 +148,43 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// When it has no known format, cannot be read, holds no access, lacks a named device, or the work was cancelled.
 /// Unusable lines are findings.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut recording = match form(path) {
-        Some(Form::Mmiotrace) => {
-            let mut log = log::read(mmiotrace::Mmiotrace::default(), path, progress)?;
+    let form = form(path).ok_or_else(|| ImportError::unknown(path))?;
+    let known = read_placement(path, options)?;
+    let log = match form {
+        Form::Mmiotrace => {
+            let mut log = log::read(mmiotrace::Mmiotrace::new(&known), path, progress)?;
             let auxiliary = AUXILIARY.map(|ending| sibling_path(path, ending));
             if let Some(file) = auxiliary.iter().find(|p| p.is_file() && *p != path) {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
-                let other = log::read(kernel_log::KernelLog::new(None), file, progress)?;
+                let other = log::read(kernel_log::KernelLog::new(&Placement::default()), file, progress)?;
                 log.merge(other, &name);
             }
-            log.recording(path, options, progress)?
+            log
         }
-        Some(Form::Ftrace) => {
-            let function = resource::read_sibling(path)?;
-            let format = kernel_log::KernelLog::new(function).within(&options.windows);
-            let log = log::read(format, path, progress)?;
-            log.recording(path, options, progress)?
+        Form::Ftrace => {
+            let format = kernel_log::KernelLog::new(&known).within(&options.windows);
+            log::read(format, path, progress)?
         }
-        Some(Form::Qemu) => log::read(qemu::Qemu::default(), path, progress)?.recording(path, options, progress)?,
-        None => {
-            return Err(ImportError::unknown(path));
+        Form::Qemu | Form::QemuSimple => {
+            let read = |keeps_regions| {
+                let format = qemu::Qemu::new(&known, keeps_regions);
+                match form {
+                    Form::Qemu => log::read(format, path, progress),
+                    _ => qemu::read_simple(path, format, progress),
+                }
+            };
+            let log = read(false)?;
+            // A machine without PCI, or a trace that begins after the windows were placed.
+            match log.has_other_regions && !log.has_bar_accesses() && options.device.is_none() {
+                true => read(true)?,
+                false => log,
+            }
         }
     };
+    if log.is_empty() {
+        return Err(detect::explain(path, form, &log));
+    }
+    let mut recording = log.recording(path, options, progress)?;
     attach_picture(path, &mut recording);
     Ok(recording)
 }

@@ -28,6 +28,11 @@ pub struct Identity {
 impl Identity {
     /// Value of [`Self::source`] if the jobs are command streams, whose register writes follow their submit as events.
     pub const COMMAND_STREAMS: &'static str = "freedreno-rd";
+    /// Value of [`Self::source`] if the accesses and jobs are trace events of a kernel driver. An interrupt of the job line
+    /// then ends the job whose number, counted from 0 in event order, is its status.
+    pub const DRIVER_EVENTS: &'static str = "driver-events";
+    /// Start of a note about a reset of the GPU, in such a recording.
+    pub const RESET_NOTE: &'static str = "reset: ";
     /// Value of [`Self::source`] if the page images of the source include the page tables.
     pub const RAW_MEMORY: &'static str = "raw-memory";
 }

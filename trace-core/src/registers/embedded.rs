@@ -39,6 +39,7 @@ pub(super) const MALI_JM: Files = embedded![
 /// Files of every map. Files that two maps share are in a separate folder.
 pub(super) const ALL: &[Files] = &[
     MALI_JM,
+    embedded!["mali-csf/map.toml", "mali-csf/gpu_control.toml"],
     embedded![
         "bochs-display/map.toml",
         "bochs-display/edid.toml",

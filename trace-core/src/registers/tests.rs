@@ -87,7 +87,9 @@ fn gpus_are_identified_by_product_not_revision() {
         assert_eq!(RegisterMap::for_gpu(id).unwrap().name(), "mali-jm");
     }
     assert!(RegisterMap::for_gpu(0).is_none());
-    assert!(RegisterMap::for_gpu(0xa867_0000).is_none());
+    assert_eq!(gpu_name(0xa867_0005), Some("Mali-G610"));
+    assert_eq!(RegisterMap::for_gpu(0xa867_0005).unwrap().name(), "mali-csf");
+    assert!(RegisterMap::for_gpu(0xe867_0000).is_none());
     assert!(RegisterMap::by_name("mali").is_none());
 }
 

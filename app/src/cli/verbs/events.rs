@@ -230,7 +230,9 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
             let row = events.submits.get(payload)?;
             event.kind = "submit";
             event.value = Some(format_hex(row.head_va.get()));
-            event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
+            let has_spaces = !opened.recording.metadata.address_spaces.is_empty();
+            let space = has_spaces.then(|| format!(", address space {}", row.address_space));
+            event.means = Some(format!("slot {}{}", row.slot, space.unwrap_or_default()));
         }
         Some(EventKind::HostWrite) => {
             let row = events.host_write(at)?;

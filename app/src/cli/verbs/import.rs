@@ -37,8 +37,8 @@ struct Arguments {
     /// Read the source as a dump of physical memory
     #[arg(long, requires_all = ["root", "format"])]
     raw: bool,
-    /// Physical address of the dump's first byte, unless it is an ELF core or a LiME image; for a register history, the
-    /// start address of the registers, if the detected one is wrong
+    /// Physical address of the dump's first byte, unless it is an ELF core or a LiME image; for a register history or a
+    /// log of register accesses, the start address of the registers, if it is not known or the detected one is wrong
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     base: Option<u64>,
     /// Physical address of the top page table
@@ -57,6 +57,10 @@ struct Arguments {
     /// identity, if the log does not have it: VENDOR:DEVICE, an address like 00:03.0, or a compatible string
     #[arg(long, value_name = "DEVICE", conflicts_with = "raw")]
     device: Option<DeviceName>,
+    /// For a log of register accesses: file with the windows of the device: sysfs' `resource`, the output of `lspci -v`,
+    /// /proc/iomem, or lines of name, address and size; otherwise NAME.resource.txt next to the log
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    resource: Option<PathBuf>,
 }
 
 /// Returns the formats that can be opened, one per line.
@@ -165,6 +169,9 @@ fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Cur
         (ImportError::OtherFormat { message, .. }, OpenOptions { device: Some(_), .. }) => {
             Failure::usage(format!("--device: {message}"))
         }
+        (ImportError::OtherFormat { message, .. }, OpenOptions { resource: Some(_), .. }) => {
+            Failure::usage(format!("--resource: {message}"))
+        }
         (ImportError::OtherFormat { message, .. }, _) => {
             let flag = if arguments.base.is_some() { "--base" } else { "--gpu-id" };
             Failure::usage(format!("{flag}: {message} (a memory dump needs --raw)"))
@@ -211,10 +218,13 @@ fn options(arguments: &Arguments) -> OpenOptions {
                 base: base.map(PhysAddr::new),
                 gpu_id,
             }),
+            device: arguments.device.clone(),
+            resource: arguments.resource.clone(),
             ..OpenOptions::default()
         },
         _ => OpenOptions {
             device: arguments.device.clone(),
+            resource: arguments.resource.clone(),
             ..OpenOptions::default()
         },
     }

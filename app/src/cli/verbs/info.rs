@@ -16,7 +16,7 @@ use run_counts::RunCounts;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use trace_core::mmu;
-use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, ProcessIndex};
+use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, Hardware, ProcessIndex};
 use wasm_recording::is_wasm_run;
 
 pub const VERB: Verb = Verb {
@@ -396,6 +396,14 @@ fn identity_rows(opened: &SourceRecording, info: &Info) -> Vec<Vec<String>> {
     if has_gpu {
         rows.push(match opened.recording.hardware() {
             Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
+            Some(Hardware::Pci(f))
+                if identity.gpu_id == 0 && !(f.address.is_empty() && identity.gpu_name.is_empty()) =>
+            {
+                let address = Some(f.address.clone()).filter(|a| !a.is_empty());
+                let known = device(&identity.gpu_name, address);
+                let message = format!("{known}; the log does not give its id, which `--device VENDOR:DEVICE` sets");
+                row("Device", message)
+            }
             Some(_) if identity.gpu_id == 0 => row(
                 "Device",
                 "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"

@@ -2,6 +2,7 @@
 
 use super::mmio_regions::{MmioRegion, Owner};
 use crate::error::{FilePosition, ImportError};
+use std::collections::HashMap;
 use std::path::Path;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
@@ -135,6 +136,8 @@ pub(super) fn choose(
                 (Some(function), kind == Some(SpaceKind::Registers))
             }
             Owner::Config { place } => (functions.iter().position(|f| f.place == place), false),
+            Owner::Accessors { function } => (function, true),
+            Owner::Region { function, .. } => (function, false),
             _ => (None, false),
         };
         if let Some(score) = function.and_then(|f| scores.get_mut(f)) {
@@ -181,16 +184,40 @@ pub(super) struct Spaces {
     pub(super) spaces: Vec<Space>,
     /// By number of a window.
     pub(super) of_window: Vec<Option<u8>>,
+    /// Ranges of addresses of the spaces that belong to no function.
+    pub(super) ranges: Vec<SpaceRange>,
+}
+
+/// The range of addresses of a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SpaceRange {
+    /// Index of the space.
+    pub(super) space: usize,
+    pub(super) base: u64,
+    /// Whether the space is named by its address.
+    pub(super) is_named_by_address: bool,
+    /// Whether a mapping in the log gives the range, and no access or option alone.
+    pub(super) is_mapped: bool,
+    /// Whether an access alone suggests the range.
+    pub(super) is_guessed: bool,
 }
 
 /// Creates the spaces of a device from the windows of a log. Its registers come first, the most used before the others,
 /// then display memory, then other memory of the machine. If the log has no function, memory windows without a device
-/// are registers, except in the first MiB, where PCs have their BIOS.
-pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[MmioRegion]) -> Spaces {
+/// are registers, except in the first MiB, where PCs have their BIOS. `names` are those of regions and placed windows.
+/// With `omits_guessed`, ranges that an access alone suggests have no space.
+pub(super) fn spaces(
+    functions: &[Function],
+    chosen: Option<usize>,
+    windows: &[MmioRegion],
+    names: &[String],
+    omits_guessed: bool,
+) -> Spaces {
     struct SpaceCandidate {
-        order: (u8, std::cmp::Reverse<u64>, usize),
+        order: (u8, bool, std::cmp::Reverse<u64>, usize),
         window: usize,
         space: Space,
+        range: Option<SpaceRange>,
     }
     let function = chosen.and_then(|c| functions.get(c));
     let map = function.and_then(map_of);
@@ -202,14 +229,15 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
         all.rev().max_by_key(|(_, w)| w.accesses).map(|(n, _)| n)
     };
     // Accessors of one device only, and the configuration space of a device whose function is unknown.
-    let accessors = busiest(&|o| *o == Owner::Accessors);
+    let accessors = busiest(&|o| matches!(o, Owner::Accessors { function: f } if f.is_none() || *f == chosen));
     let config = match function {
         Some(f) => busiest(&|o| *o == Owner::Config { place: f.place }),
         None => busiest(&|o| matches!(o, Owner::Config { .. })),
     };
-    let mut made = Vec::new();
+    let mut made: Vec<SpaceCandidate> = Vec::new();
     for (number, w) in windows.iter().enumerate() {
-        let bytes = (w.last - w.first).saturating_add(1);
+        let bytes = w.last.saturating_sub(w.first).saturating_add(1);
+        let by_address = || format!("memory@{:#x}", w.first);
         let space = |name: String, kind| Space { name, kind, bytes };
         let used = w.accesses > 0;
         let space = match w.owner {
@@ -222,37 +250,40 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
                 } else {
                     bar.base.get()
                 };
-                let first = w.first == base;
+                let first = w.first == base || w.separate;
                 let always = first && bar.number != EXPANSION_ROM && !bar.ports;
                 if !used && !always {
                     continue;
                 }
                 // A part beyond the offset range, or at an earlier BAR address, is a space of its own.
                 let name = match w.first.checked_sub(base) {
+                    _ if w.separate => bar.space_name(),
                     Some(0) => bar.space_name(),
                     Some(more) if more < bar.bytes => format!("{}+{more:#x}", bar.space_name()),
                     _ => format!("{}@{:#x}", bar.space_name(), w.first & !PORTS),
                 };
                 space(name, space_kind(bar, map))
             }
-            Owner::Accessors if Some(number) == accessors => {
-                let bytes = bytes.next_power_of_two().max(0x1000);
-                Space {
-                    bytes,
-                    ..space("registers".to_owned(), SpaceKind::Registers)
-                }
+            Owner::Accessors { .. } if Some(number) == accessors => space("registers".to_owned(), SpaceKind::Registers),
+            Owner::Region { name, function: f } if used && (f.is_none() || f == chosen) => {
+                let name = names.get(usize::from(name)).cloned().unwrap_or_default();
+                space(name, SpaceKind::Registers)
+            }
+            Owner::Placed { name } if used => {
+                let name = name.and_then(|n| names.get(usize::from(n)).cloned());
+                space(name.unwrap_or_else(by_address), SpaceKind::Registers)
             }
             Owner::Config { .. } if Some(number) == config => space("config".to_owned(), SpaceKind::Config),
             Owner::Legacy if used && function.is_some_and(is_display) => match w.first.checked_sub(PORTS) {
                 Some(port) => space(format!("ports@{port:#x}"), SpaceKind::Ports),
-                None => space(format!("memory@{:#x}", w.first), SpaceKind::Memory),
+                None => space(by_address(), SpaceKind::Memory),
             },
-            Owner::Memory if used => {
+            Owner::Memory if used && !(omits_guessed && w.guessed) => {
                 let kind = match function {
                     None if w.first >= 1 << 20 => SpaceKind::Registers,
                     _ => SpaceKind::Memory,
                 };
-                space(format!("memory@{:#x}", w.first), kind)
+                space(by_address(), kind)
             }
             _ => continue,
         };
@@ -268,23 +299,64 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
             0 => w.accesses,
             _ => 0,
         };
+        let has_range = function.is_none()
+            && space.kind == SpaceKind::Registers
+            && matches!(w.owner, Owner::Memory | Owner::Placed { .. } | Owner::Region { .. });
+        let is_named_by_address = space.name == by_address();
+        let range = has_range.then_some(SpaceRange {
+            space: 0,
+            base: w.first,
+            is_named_by_address,
+            is_mapped: w.owner == Owner::Memory && !w.guessed,
+            is_guessed: w.guessed,
+        });
+        // Registers of a known window come before those that an access alone suggests.
         made.push(SpaceCandidate {
-            order: (class, std::cmp::Reverse(max), number),
+            order: (class, w.guessed, std::cmp::Reverse(max), number),
             window: number,
             space,
+            range,
         });
     }
     made.sort_by_key(|m| m.order);
     made.truncate(MAX_SPACES);
+    let mut taken: HashMap<String, u64> = HashMap::new();
+    for m in &made {
+        *taken.entry(m.space.name.clone()).or_insert(0) += 1;
+    }
+    let mut ranges = Vec::new();
     let mut of_window = vec![None; windows.len()];
     let mut all = Vec::new();
-    for m in made {
+    for mut m in made {
         if let Some(slot) = of_window.get_mut(m.window) {
             *slot = u8::try_from(all.len()).ok();
         }
+        if taken.get(&m.space.name).is_some_and(|n| *n > 1) {
+            // Two regions of one name, such as two serial ports.
+            let first = windows.get(m.window).map_or(0, |w| w.first & !PORTS);
+            m.space.name = format!("{}@{first:#x}", m.space.name);
+        }
+        ranges.extend(m.range.map(|r| SpaceRange { space: all.len(), ..r }));
         all.push(m.space);
     }
-    Spaces { spaces: all, of_window }
+    make_unique(&mut all);
+    Spaces {
+        spaces: all,
+        of_window,
+        ranges,
+    }
+}
+
+/// Numbers spaces whose names are still the same.
+fn make_unique(spaces: &mut [Space]) {
+    let mut seen: HashMap<String, u64> = HashMap::new();
+    for space in spaces {
+        let count = seen.entry(space.name.clone()).or_insert(0);
+        *count += 1;
+        if *count > 1 {
+            space.name = format!("{}#{count}", space.name);
+        }
+    }
 }
 
 /// Whether a function is a display controller, by its class.

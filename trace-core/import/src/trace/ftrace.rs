@@ -1,24 +1,32 @@
-//! Lines of the kernel's ftrace, as `trace` and `trace_pipe` print them: task, CPU, time, event and text. They hold
-//! tracepoints of interrupts and register accesses, and function probes.
+//! Lines of the kernel's ftrace, as `trace`, `trace_pipe`, `trace-cmd report` and `perf script` print them: task, CPU,
+//! time, event and text. They hold tracepoints of interrupts and register accesses, and function probes.
 //!
 //! ```text
-//! TASK-PID [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: TEXT
+//! TASK-PID [(TGID)] [CPU] [FLAGS] SECONDS.MICROSECONDS: EVENT: TEXT
+//! TASK-PID CPU+FLAGS MICROSECONDSus : EVENT: TEXT               with the option latency-format
+//! TASK PID [CPU] SECONDS.MICROSECONDS: SYSTEM:EVENT: TEXT       of perf script
 //! ```
 //!
-//! A probe's text starts with the location in brackets: `(FUNCTION+0x0/0x60 [MODULE])` at the entry, `(CALLER+0x12/0x34
-//! <- FUNCTION)` at the return. Fields follow, `KEY=VALUE`.
+//! The clocks `counter`, `uptime` and `x86-tsc` give a number of ticks in place of the seconds. A probe's text starts
+//! with the location in brackets: `(FUNCTION+0x0/0x60 [MODULE])` at the entry, `(CALLER+0x12/0x34 <- FUNCTION)` at the
+//! return. Fields follow, `KEY=VALUE`. Sources: the kernel's `Documentation/trace/ftrace.rst`, and the logs.
 
 use super::text::{self, Line};
 
 /// The head of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     /// Thread, 0 for a CPU's idle task.
     pub(super) pid: u32,
     pub(super) cpu: u32,
-    /// Nanoseconds.
+    /// Nanoseconds, or ticks.
     pub(super) time: u64,
+    /// Whether the clock counts ticks.
+    pub(super) ticks: bool,
 }
+
+/// Maximum number of brackets and of colons of a line that are tried as the end of its task and of its time.
+const MAX_TRIED: usize = 4;
 
 /// A line: its head, the event's name, and its text.
 pub(super) struct Event<'a> {
@@ -30,48 +38,162 @@ pub(super) struct Event<'a> {
 /// Parses a line. Returns `None` for other lines.
 pub(super) fn event(line: &[u8]) -> Option<Event<'_>> {
     // A task name may hold any character but is short; the CPU follows in square brackets.
-    let open = memchr::memchr_iter(b'[', line).find(|at| line.get(at.wrapping_sub(1)) == Some(&b' '))?;
+    let brackets = memchr::memchr_iter(b'[', line).filter(|at| line.get(at.wrapping_sub(1)) == Some(&b' '));
+    let mut brackets = brackets.take(MAX_TRIED);
+    brackets
+        .find_map(|open| with_bracket(line, open))
+        .or_else(|| with_latency(line))
+}
+
+/// Parses a line whose CPU is in the bracket at `open`.
+fn with_bracket(line: &[u8], open: usize) -> Option<Event<'_>> {
     let (task, rest) = line.split_at_checked(open)?;
-    let dash = memchr::memrchr(b'-', task)?;
-    let mut pid = Line::new(task.get(dash + 1..)?);
-    let pid = pid.decimal()?;
+    let pid = pid_of(task)?;
     let close = memchr::memchr(b']', rest)?;
-    let mut cpu = Line::new(rest.get(1..close)?);
-    let cpu = cpu.decimal()?;
+    let cpu = Line::new(rest.get(1..close)?).decimal()?;
     let mut l = Line::new(rest.get(close + 1..)?);
     // An option can remove the flags.
     let mut word = l.word()?;
     if !word.ends_with(b":") {
         word = l.word()?;
     }
-    let mut time = Line::new(word.strip_suffix(b":")?);
-    let time = time.time()?;
-    let name = l.word()?.strip_suffix(b":")?;
-    l.blanks();
-    let text = l.rest().strip_suffix(b"\r").unwrap_or(l.rest());
-    Some(Event {
-        head: Head { pid, cpu, time },
-        name,
-        text,
+    let (time, ticks) = time_of(word.strip_suffix(b":")?)?;
+    let head = Head { pid, cpu, time, ticks };
+    rest_of(head, l)
+}
+
+/// Parses a line of the latency format: CPU and flags are one word, and the time may have a unit and a mark behind it.
+fn with_latency(line: &[u8]) -> Option<Event<'_>> {
+    memchr::memchr_iter(b':', line).take(MAX_TRIED).find_map(|colon| {
+        let before = line.get(..colon)?.trim_ascii_end();
+        let before = match before {
+            [rest @ .., b'!' | b'+' | b'#' | b'*' | b'@' | b'$'] => rest,
+            other => other,
+        };
+        let (before, word) = split_last_word(before);
+        let (time, ticks) = match word.strip_suffix(b"us") {
+            Some(micros) => (u64::from(decimal(micros)?).checked_mul(1000)?, false),
+            None => time_of(word)?,
+        };
+        let (task, cpu) = split_last_word(before.trim_ascii_end());
+        let digits = cpu.iter().take_while(|b| b.is_ascii_digit()).count();
+        let cpu = decimal(cpu.get(..digits)?)?;
+        let pid = pid_of(task)?;
+        let head = Head { pid, cpu, time, ticks };
+        rest_of(head, Line::new(line.get(colon + 1..)?))
     })
 }
 
-/// Returns the number of lost events in a line such as `CPU:0 [LOST 12 EVENTS]`.
-pub(super) fn lost(line: &[u8]) -> Option<u64> {
+/// Parses event and text.
+fn rest_of(head: Head, mut l: Line<'_>) -> Option<Event<'_>> {
+    let name = l.word()?.strip_suffix(b":")?;
+    // perf names the system in front of the event.
+    let name = memchr::memrchr(b':', name).map_or(name, |at| name.get(at + 1..).unwrap_or_default());
+    l.blanks();
+    let mut text = l.rest().trim_ascii_end();
+    let mut name = name;
+    if let (b"print", Some(rest)) = (name, text.strip_prefix(b"tracing_mark_write: ")) {
+        (name, text) = (MARK, rest);
+    }
+    (!name.is_empty()).then_some(Event { head, name, text })
+}
+
+/// Event of a text that a program writes to the log.
+pub(super) const MARK: &[u8] = b"tracing_mark_write";
+
+/// Splits a text at its last blank: the part before it, and the word after it.
+fn split_last_word(text: &[u8]) -> (&[u8], &[u8]) {
+    let at = text
+        .iter()
+        .rposition(|b| matches!(b, b' ' | b'\t'))
+        .map_or(0, |at| at + 1);
+    text.split_at_checked(at).unwrap_or((text, &[]))
+}
+
+/// Parses a whole field as a decimal number of at most 32 bits.
+fn decimal(field: &[u8]) -> Option<u32> {
+    let mut l = Line::new(field);
+    let value = l.decimal()?;
+    l.rest().is_empty().then_some(value)
+}
+
+/// Returns the thread of a task: `sh-92`, `sh-92 (   90)`, and `sh 92` or `sh 90/92` of perf.
+fn pid_of(task: &[u8]) -> Option<u32> {
+    let mut task = task.trim_ascii_end();
+    if task.ends_with(b")") {
+        // The group of the thread.
+        task = task.get(..memchr::memrchr(b'(', task)?)?.trim_ascii_end();
+    }
+    let (before, word) = split_last_word(task);
+    if let Some(dash) = memchr::memrchr(b'-', word)
+        && let Some(pid) = decimal(word.get(dash + 1..)?)
+    {
+        return Some(pid);
+    }
+    let thread = word.split(|b| *b == b'/').next_back()?;
+    decimal(thread).filter(|_| !before.trim_ascii().is_empty())
+}
+
+/// Parses a time in seconds or in ticks. Returns nanoseconds or ticks, and whether they are ticks.
+fn time_of(field: &[u8]) -> Option<(u64, bool)> {
+    if let Some(time) = Line::new(field).time() {
+        return Some((time, false));
+    }
+    number(field)
+        .filter(|_| field.iter().all(u8::is_ascii_digit))
+        .map(|n| (n, true))
+}
+
+/// Returns the number of lost events, if it is known, in a line such as `CPU:0 [LOST 12 EVENTS]` of a pipe,
+/// `CPU:0 [12 EVENTS DROPPED]` and `CPU:0 [EVENTS DROPPED]` of trace-cmd.
+pub(super) fn lost(line: &[u8]) -> Option<Option<u64>> {
     let mut l = Line::new(line);
     l.blanks();
     l.tag(b"CPU:")?;
     l.decimal()?;
     l.blanks();
-    l.tag(b"[LOST")?;
+    l.tag(b"[")?;
+    let rest = l.rest();
+    if rest.starts_with(b"EVENTS DROPPED]") {
+        return Some(None);
+    }
+    if l.tag(b"LOST").is_none() {
+        let count = l.decimal()?;
+        l.blanks();
+        l.tag(b"EVENTS DROPPED]")?;
+        return Some(Some(u64::from(count)));
+    }
+    l.blanks();
+    if l.rest().starts_with(b"EVENTS]") {
+        return Some(None);
+    }
     let count = l.decimal()?;
     l.blanks();
     l.tag(b"EVENTS]")?;
-    Some(u64::from(count))
+    Some(Some(u64::from(count)))
 }
 
-/// Parses a number of a probe: hexadecimal after `0x`, otherwise decimal.
+/// Whether a line is one that the tracers print around the events: a comment, or a line about CPUs.
+pub(super) fn is_frame(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let is_empty_cpu = line.starts_with(b"CPU ") && line.ends_with(b" is empty");
+    line.is_empty()
+        || line.starts_with(b"#")
+        || line.starts_with(b"cpus=")
+        || line.starts_with(b"version = ")
+        || line.starts_with(b"##### CPU ")
+        || is_empty_cpu
+}
+
+/// Parses a number of a probe: hexadecimal after `0x`, otherwise decimal. A negative one gives its two's complement.
 pub(super) fn number(field: &[u8]) -> Option<u64> {
+    match field.strip_prefix(b"-") {
+        Some(field) => unsigned(field).filter(|n| *n <= 1 << 63).map(u64::wrapping_neg),
+        None => unsigned(field),
+    }
+}
+
+fn unsigned(field: &[u8]) -> Option<u64> {
     if field.starts_with(b"0x") {
         return text::hex(field);
     }
@@ -84,14 +206,15 @@ pub(super) fn number(field: &[u8]) -> Option<u64> {
     (!field.is_empty()).then_some(value)
 }
 
-/// Returns the fields of a text, `KEY=VALUE`; words without `=` are skipped.
+/// Returns the fields of a text, `KEY=VALUE`; words without `=` are skipped, and so is a comma behind a value.
 pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut l = Line::new(text);
     std::iter::from_fn(move || {
         loop {
             let word = l.word()?;
             if let Some(at) = memchr::memchr(b'=', word) {
-                return Some((word.get(..at)?, word.get(at + 1..)?));
+                let value = word.get(at + 1..)?;
+                return Some((word.get(..at)?, value.strip_suffix(b",").unwrap_or(value)));
             }
         }
     })
@@ -160,7 +283,8 @@ mod tests {
             Head {
                 pid: 47,
                 cpu: 3,
-                time: 5_965_634_000
+                time: 5_965_634_000,
+                ticks: false
             }
         );
         assert_eq!((e.name, field(e.text, b"irq")), (&b"irq_handler_entry"[..], Some(25)));
@@ -177,12 +301,119 @@ mod tests {
         ] {
             assert!(event(invalid.as_bytes()).is_none(), "{invalid}");
         }
-        assert_eq!(lost(b"CPU:0 [LOST 123 EVENTS]"), Some(123));
-        assert_eq!(lost(b"CPU:0 [LOST many EVENTS]"), None);
+        for (line, count) in [
+            ("CPU:0 [LOST 123 EVENTS]", Some(Some(123))),
+            ("CPU:3 [7 EVENTS DROPPED]", Some(Some(7))),
+            ("CPU:3 [EVENTS DROPPED]", Some(None)),
+            ("CPU:0 [LOST EVENTS]", Some(None)),
+            ("CPU:0 [LOST many EVENTS]", None),
+            ("CPU 3 is empty", None),
+        ] {
+            assert_eq!(lost(line.as_bytes()), count, "{line}");
+        }
+        assert!(is_frame(b"cpus=8") && is_frame(b"CPU 3 is empty\r") && !is_frame(b"CPU 3 is full"));
         assert_eq!(
-            (number(b"0x1f"), number(b"18"), number(b""), number(b"1f")),
-            (Some(31), Some(18), None, None)
+            (
+                number(b"0x1f"),
+                number(b"18"),
+                number(b""),
+                number(b"1f"),
+                number(b"-1")
+            ),
+            (Some(31), Some(18), None, None, Some(u64::MAX))
         );
+    }
+
+    #[test]
+    fn heads_of_every_tracer_are_parsed() {
+        for (line, pid, cpu, time, ticks) in [
+            // `trace` with and without the group of the thread and the flags.
+            (
+                "  Web Content-1977 (   1977) [002] ..... 12.000001: e: x",
+                1977,
+                2,
+                12_000_001_000,
+                false,
+            ),
+            (
+                "           <...>-88  (-------) [001] d..1. 12.000001: e: x",
+                88,
+                1,
+                12_000_001_000,
+                false,
+            ),
+            (
+                "          <idle>-0     [000] 12.000001: e: x",
+                0,
+                0,
+                12_000_001_000,
+                false,
+            ),
+            // trace-cmd pads the name of the event, and can print nanoseconds.
+            (
+                "     kworker/0:1-23    [000]   123.456789: e:         x",
+                23,
+                0,
+                123_456_789_000,
+                false,
+            ),
+            (
+                "     kworker/0:1-23    [000] d.h1. 123.456789012: e: x",
+                23,
+                0,
+                123_456_789_012,
+                false,
+            ),
+            // The clocks that count.
+            ("   sh-92      [003] .....     123456: e: x", 92, 3, 123_456, true),
+            (
+                "   sh-92      [003] .....     27364598172635: e: x",
+                92,
+                3,
+                27_364_598_172_635,
+                true,
+            ),
+            // The latency format of ftrace and of trace-cmd.
+            ("  <idle>-0       2d.h1.    4us : e: x", 0, 2, 4000, false),
+            ("    Xorg-1021    3d..1.   14us!: e: x", 1021, 3, 14_000, false),
+            (
+                "      ls-2345    1d..1   123.456789: e: x",
+                2345,
+                1,
+                123_456_789_000,
+                false,
+            ),
+            ("      ls-2345   12d..1   99: e: x", 2345, 12, 99, true),
+            // perf script.
+            (
+                "kworker/0:1    23 [000]   123.456789: rwmmio:e: x",
+                23,
+                0,
+                123_456_789_000,
+                false,
+            ),
+            (
+                "Web Content 1900/1977 [001]   123.456789:       rwmmio:e: x",
+                1977,
+                1,
+                123_456_789_000,
+                false,
+            ),
+        ] {
+            let e = event(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(e.head, Head { pid, cpu, time, ticks }, "{line}");
+            assert_eq!((e.name, e.text), (&b"e"[..], &b"x"[..]), "{line}");
+        }
+        let mark = event(b"  qemu-9 [000]  1.5: print:  tracing_mark_write: hello x").unwrap();
+        assert_eq!((mark.name, mark.text), (MARK, &b"hello x"[..]));
+        for other in [
+            "Mar 14 09:26:53 host kernel: usb 1-1: new device: x",
+            "[  311.204417] mali 1f000000.mali: Register IO History: x",
+            "1234 12:00:00.000001 ioctl(3, x: y",
+            "2026-03-14T09:26:53.589000Z memory_region_ops_read cpu 0: x: y",
+        ] {
+            assert!(event(other.as_bytes()).is_none(), "{other}");
+        }
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! The device description of an imported log: its bus identity and its name.
 
-use super::device::DeviceName;
+use super::device::{DeviceName, SpaceRange};
 use trace_core::finding::{Finding, FindingKind};
-use trace_core::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording, SpaceKind};
+use trace_core::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording};
 use trace_core::{PhysAddr, RegOffset};
 
 /// Sets the device of a recording: a PCI function, or a device-tree device. The latter applies if the log has no
 /// function and comes from a kernel that traces all register accesses; its windows are those that the driver mapped.
-/// `guessed`: the log does not say what was mapped, so spaces are named by address and no device is known.
+/// `ranges` are those of spaces without a function. Where the log does not say what was mapped, spaces stay named by
+/// their address, unless the user names the device.
 pub(super) fn describe(
     recording: &mut Recording,
     function: Option<PciFunction>,
-    (named, guessed): (Option<&DeviceName>, bool),
+    (named, ranges): (Option<&DeviceName>, &[SpaceRange]),
     findings: &mut Vec<Finding>,
 ) {
     match (function, named) {
@@ -44,39 +45,34 @@ pub(super) fn describe(
                 ..PciFunction::default()
             }));
         }
-        (None, Some(DeviceName::Compatible(_))) => platform(recording, named),
-        (None, None) if !guessed => platform(recording, named),
-        (None, None) => {}
+        (None, Some(DeviceName::Compatible(_)) | None) => platform(recording, named, ranges),
     }
 }
 
 /// Sets the device's name from a register map.
 fn name(recording: &mut Recording, vendor: u16, device: u16) {
-    let known = trace_core::registers::device_name(vendor, device);
-    recording.metadata.identity.gpu_name = known.unwrap_or_default().to_owned();
+    if let Some(known) = trace_core::registers::device_name(vendor, device) {
+        known.clone_into(&mut recording.metadata.identity.gpu_name);
+    }
 }
 
 /// Sets a device whose windows are only known by physical address.
-fn platform(recording: &mut Recording, named: Option<&DeviceName>) {
+fn platform(recording: &mut Recording, named: Option<&DeviceName>, ranges: &[SpaceRange]) {
     let mut windows = Vec::new();
-    for space in recording
-        .metadata
-        .spaces
-        .iter_mut()
-        .filter(|s| s.kind == SpaceKind::Registers)
-    {
-        let base = space
-            .name
-            .strip_prefix("memory@0x")
-            .and_then(|a| u64::from_str_radix(a, 16).ok());
-        if let Some(base) = base {
+    // Guessed ranges are the device's if there is no better one.
+    let has_known = ranges.iter().any(|r| !r.is_guessed);
+    for range in ranges.iter().filter(|r| !r.is_guessed || named.is_some() && !has_known) {
+        let Some(space) = recording.metadata.spaces.get_mut(range.space) else {
+            continue;
+        };
+        if range.is_named_by_address && (range.is_mapped || named.is_some()) {
             space.name = format!("reg{}", windows.len());
-            windows.push(PlatformWindow {
-                name: space.name.clone(),
-                base: PhysAddr::new(base),
-                bytes: space.bytes,
-            });
         }
+        windows.push(PlatformWindow {
+            name: space.name.clone(),
+            base: PhysAddr::new(range.base),
+            bytes: space.bytes,
+        });
     }
     let compatible = match named {
         Some(DeviceName::Compatible(name)) => vec![name.clone()],
@@ -107,5 +103,7 @@ pub(super) fn identify(recording: &mut Recording) {
     });
     let id = first.and_then(|(_, a)| u32::try_from(a.value).ok()).unwrap_or(0);
     recording.metadata.identity.gpu_id = id;
-    recording.metadata.identity.gpu_name = trace_core::registers::gpu_name(id).unwrap_or_default().to_owned();
+    if let Some(known) = trace_core::registers::gpu_name(id) {
+        known.clone_into(&mut recording.metadata.identity.gpu_name);
+    }
 }

@@ -12,11 +12,18 @@
 //! | a location with `at` and `st8` to `st64` | a register store in the driver's own code, at a virtual address |
 //! | a location with `at` alone, then `ld8` to `ld64` | a register load in the driver's own code, likewise |
 //! | any other function with an offset | a register accessor of the driver |
+//! | any other function with an address, `readl`, `iowrite32`, … | a register access at a virtual address |
+//! | an event of a GPU driver or of the DRM scheduler | an access or a job of the driver ([`driver_events`]) |
 //!
 //! Sources: the kernel's `include/trace/events/rwmmio.h` and `irq.h`, `Documentation/trace/kprobetrace.rst`, and the
 //! logs.
 
+use super::accessors::{self, AccessorCall, any_field};
+use super::driver_events::{self, DriverEvent};
 use super::ftrace::{self, Event, Head, Probe};
+use super::names::Names;
+use super::score::LineScore;
+use super::text::mask;
 
 /// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,19 +83,16 @@ pub(super) enum KernelEvent {
         width: u8,
         value: Option<u64>,
     },
-    Enter {
-        function: u16,
-        module: u16,
-        instance: u64,
-        offset: u64,
-        value: Option<u64>,
-    },
+    Enter(AccessorCall),
     Return {
         function: u16,
         value: u64,
     },
+    Driver(DriverEvent),
     Mark(Box<str>),
-    Lost(u64, Box<str>),
+    Lost(Option<u64>, Box<str>),
+    /// An event of another subject, by its name.
+    Other(u16),
 }
 
 /// A line with a meaning.
@@ -98,118 +102,116 @@ pub(super) struct Item {
     pub(super) event: KernelEvent,
 }
 
-/// Names by number: a log has few names and many lines with each.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    all: Vec<Box<[u8]>>,
-}
-
-impl Names {
-    /// Maximum number of names; later ones share the last.
-    const MAX_NAMES: usize = 1000;
-
-    pub(super) fn number(&mut self, name: &[u8]) -> u16 {
-        let at = self.all.iter().position(|n| **n == *name).unwrap_or_else(|| {
-            if self.all.len() < Self::MAX_NAMES {
-                self.all.push(name.into());
-            }
-            self.all.len() - 1
-        });
-        at as u16
-    }
-
-    pub(super) fn name(&self, number: u16) -> String {
-        let name = self
-            .all
-            .get(usize::from(number))
-            .map(|n| String::from_utf8_lossy(n).into_owned());
-        name.unwrap_or_default()
-    }
-
-    /// Returns the numbers of these names in another list.
-    pub(super) fn numbers_in(&self, others: &mut Self) -> Vec<u16> {
-        self.all.iter().map(|n| others.number(n)).collect()
-    }
-}
-
 /// The result of parsing a line.
 pub(super) enum ParsedLine {
     /// A line with a meaning.
     Item(Item),
     /// A line to ignore: a comment, the other half of an access, an event of another subject.
     Nothing,
-    /// Not a line of the format, or an incomplete one.
-    Unusable,
+    /// Not a line of the format, or an incomplete one: what is missing.
+    Unusable(&'static str),
 }
 
 /// Reads a line.
 pub(super) fn parse_line(line: &[u8], names: &mut Names) -> ParsedLine {
-    let trimmed = line.trim_ascii();
-    if trimmed.is_empty() || trimmed.starts_with(b"#") {
-        return ParsedLine::Nothing;
-    }
-    if let Some(count) = ftrace::lost(trimmed) {
-        let text = String::from_utf8_lossy(trimmed).into();
-        return ParsedLine::Item(Item {
-            head: Head {
-                pid: 0,
-                cpu: 0,
-                time: 0,
-            },
-            event: KernelEvent::Lost(count, text),
-        });
-    }
     let Some(e) = ftrace::event(line) else {
-        return ParsedLine::Unusable;
+        if ftrace::is_frame(line) {
+            return ParsedLine::Nothing;
+        }
+        return match ftrace::lost(line) {
+            Some(count) => ParsedLine::Item(Item {
+                head: Head::default(),
+                event: KernelEvent::Lost(count, String::from_utf8_lossy(line.trim_ascii()).into()),
+            }),
+            None => ParsedLine::Unusable("a line of ftrace: task, CPU, time, event and text"),
+        };
     };
     match parse_event(&e, names) {
-        Some(Some(what)) => ParsedLine::Item(Item {
+        Ok(Some(what)) => ParsedLine::Item(Item {
             head: e.head,
             event: what,
         }),
-        Some(None) => ParsedLine::Nothing,
-        None => ParsedLine::Unusable,
+        Ok(None) => ParsedLine::Nothing,
+        Err(missing) => ParsedLine::Unusable(missing),
     }
 }
 
-/// Interprets an event. Returns `Some(None)` for an event to ignore, `None` for an incomplete one.
-fn parse_event(e: &Event<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
-    Some(Some(match e.name {
+/// Returns how well a line fits the format.
+pub(super) fn score(line: &[u8]) -> LineScore {
+    let tracer = line.strip_prefix(b"# tracer: ");
+    if let Some(name) = tracer {
+        // The tracer of mmiotrace prints lines of its own.
+        return match name.trim_ascii() {
+            b"mmiotrace" => LineScore::Foreign,
+            _ => LineScore::Frame,
+        };
+    }
+    if ftrace::event(line).is_none() {
+        return LineScore::Foreign;
+    }
+    match parse_line(line, &mut Names::default()) {
+        ParsedLine::Item(item) => match item.event {
+            KernelEvent::Mmio { .. }
+            | KernelEvent::Loaded { .. }
+            | KernelEvent::Store { .. }
+            | KernelEvent::Return { .. }
+            | KernelEvent::Config { .. }
+            | KernelEvent::Enter(AccessorCall { value: Some(_), .. }) => LineScore::Access,
+            KernelEvent::Driver(event) if event.is_work() => LineScore::Access,
+            _ => LineScore::Frame,
+        },
+        ParsedLine::Nothing => LineScore::Frame,
+        ParsedLine::Unusable(missing) => LineScore::Near(missing),
+    }
+}
+
+/// Interprets an event. Returns `None` for one to ignore.
+///
+/// # Errors
+///
+/// What an incomplete event lacks.
+fn parse_event(e: &Event<'_>, names: &mut Names) -> Result<Option<KernelEvent>, &'static str> {
+    Ok(Some(match e.name {
         b"irq_handler_entry" => {
-            let name = ftrace::fields(e.text).find(|(key, _)| *key == b"name")?.1;
+            let name = ftrace::fields(e.text).find(|(key, _)| *key == b"name");
+            let irq = ftrace::field(e.text, b"irq").and_then(|n| u32::try_from(n).ok());
             KernelEvent::IrqEntry {
-                irq: u32::try_from(ftrace::field(e.text, b"irq")?).ok()?,
-                name: String::from_utf8_lossy(name).into(),
+                irq: irq.ok_or("the number of the interrupt, irq=")?,
+                name: String::from_utf8_lossy(name.ok_or("the name of the handler, name=")?.1).into(),
             }
         }
         b"rwmmio_write" => mmio(e.text, true, names)?,
         b"rwmmio_post_read" => mmio(e.text, false, names)?,
-        b"irq_handler_exit" | b"rwmmio_read" | b"rwmmio_post_write" => return Some(None),
-        b"tracing_mark_write" => KernelEvent::Mark(String::from_utf8_lossy(e.text).trim().into()),
-        _ => match ftrace::probe(e.text) {
-            Some(p) => match instruction(e.name, &p, names) {
-                Some(what) => return Some(Some(what)),
-                None => return probe(&p, names),
-            },
-            None => return Some(None),
-        },
+        b"irq_handler_exit" | b"rwmmio_read" | b"rwmmio_post_write" => return Ok(None),
+        ftrace::MARK => KernelEvent::Mark(String::from_utf8_lossy(e.text).trim().into()),
+        _ => {
+            if let Some(event) = driver_events::parse(e.name, e.text, names) {
+                return event.map(|e| Some(KernelEvent::Driver(e)));
+            }
+            match ftrace::probe(e.text) {
+                Some(p) => match instruction(e.name, &p, names) {
+                    Some(what) => what,
+                    None => return probe(&p, names).ok_or("a field of the probe, or its value is no number"),
+                },
+                None => KernelEvent::Other(names.number(e.name)),
+            }
+        }
     }))
 }
 
 /// Parses a register access, whose width is in bits.
-fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<KernelEvent> {
-    let at = memchr::memmem::find(text, b"width=")?;
-    let (place, fields) = text.split_at_checked(at)?;
-    let bits = ftrace::field(fields, b"width")?;
-    let width = match bits {
-        8 | 16 | 32 | 64 => (bits / 8) as u8,
-        _ => return None,
+fn mmio(text: &[u8], write: bool, names: &mut Names) -> Result<KernelEvent, &'static str> {
+    let at = memchr::memmem::find(text, b"width=").ok_or("the width, width=")?;
+    let (place, fields) = text.split_at_checked(at).ok_or("the width, width=")?;
+    let width = match ftrace::field(fields, b"width") {
+        Some(bits @ (8 | 16 | 32 | 64)) => (bits / 8) as u8,
+        _ => return Err("a width of 8, 16, 32 or 64 bits, width="),
     };
-    let value = ftrace::field(fields, b"val")?;
+    let value = ftrace::field(fields, b"val").ok_or("the value, val=")?;
     let module = names.number(ftrace::module(place));
-    Some(KernelEvent::Mmio {
+    Ok(KernelEvent::Mmio {
         write,
-        at: ftrace::field(fields, b"addr")?,
+        at: ftrace::field(fields, b"addr").ok_or("the address, addr=")?,
         width,
         value: value & mask(width),
         config: memchr::memmem::find(place, b"pci_generic_config_").is_some(),
@@ -250,23 +252,14 @@ fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<KernelEv
     })
 }
 
-/// Returns the mask of a value of a width.
-pub(super) fn mask(width: u8) -> u64 {
-    match width {
-        8.. => u64::MAX,
-        w => (1 << (8 * u32::from(w))) - 1,
-    }
-}
-
-fn any_field(fields: &[u8], names: &[&[u8]]) -> Option<u64> {
-    ftrace::fields(fields)
-        .find(|(key, _)| names.contains(key))
-        .and_then(|(_, value)| ftrace::number(value))
-}
-
 fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
     let field = |name: &[u8]| ftrace::field(p.fields, name);
-    let result = || any_field(p.fields, &[b"val", b"ret", b"value", b"va", b"dma", b"cpu", b"retval"]);
+    let result = || {
+        let names: [&[u8]; 9] = [
+            b"val", b"ret", b"value", b"va", b"dma", b"cpu", b"retval", b"v", b"arg1",
+        ];
+        any_field(p.fields, &names)
+    };
     let small = |v: u64| u32::try_from(v).ok();
     Some(Some(match (p.function, p.returns) {
         (f, false) if f.starts_with(b"ioremap") => KernelEvent::Ioremap {
@@ -326,50 +319,10 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
             function: names.number(f),
             value: result()?,
         },
-        (f, false) => {
-            let Some(offset) = any_field(p.fields, &[b"off", b"offset", b"reg", b"register", b"addr"]) else {
-                // Another function, which is not relevant here.
-                return Some(None);
-            };
-            // An address argument distinguishes the devices of a driver.
-            let instance = ftrace::fields(p.fields)
-                .next()
-                .and_then(|(_, v)| ftrace::number(v))
-                .filter(|v| *v > u64::from(u32::MAX));
-            KernelEvent::Enter {
-                function: names.number(f),
-                module: names.number(p.module),
-                instance: instance.unwrap_or(0),
-                offset,
-                value: any_field(p.fields, &[b"val", b"value"]),
-            }
+        (_, false) => {
+            return Some(accessors::call(p, names).map(KernelEvent::Enter));
         }
     }))
-}
-
-/// Returns the width in bytes in the name of a register accessor: `rd32`, `readw`. Returns 0 if the name has none.
-pub(super) fn width_of(function: &str) -> u8 {
-    let name = function.trim_end_matches('_');
-    for (end, width) in [("64", 8), ("32", 4), ("16", 2), ("8", 1)] {
-        if name.ends_with(end) {
-            return width;
-        }
-    }
-    for (end, width) in [
-        ("readq", 8),
-        ("writeq", 8),
-        ("readl", 4),
-        ("writel", 4),
-        ("readw", 2),
-        ("writew", 2),
-        ("readb", 1),
-        ("writeb", 1),
-    ] {
-        if name.ends_with(end) {
-            return width;
-        }
-    }
-    0
 }
 
 #[cfg(test)]
@@ -381,7 +334,7 @@ mod tests {
         match parse_line(line.as_bytes(), &mut Names::default()) {
             ParsedLine::Item(item) => Some(item.event),
             ParsedLine::Nothing => None,
-            ParsedLine::Unusable => panic!("unusable: {text}"),
+            ParsedLine::Unusable(why) => panic!("unusable: {text}: {why}"),
         }
     }
 
@@ -436,7 +389,10 @@ mod tests {
                 bus: Some(0x7000)
             })
         );
-        assert_eq!(means("sched_switch: prev_comm=sh prev_pid=1"), None);
+        assert_eq!(
+            means("sched_switch: prev_comm=sh prev_pid=1"),
+            Some(KernelEvent::Other(0))
+        );
         assert_eq!(means("p: (some_function+0x0/0x10) a=1"), None);
         assert_eq!(
             means("insn4: (pl031_set_time+0x34/0x4c) at=0xffff80000805d000 more=8 st32=0x1ffffffff"),
@@ -459,16 +415,43 @@ mod tests {
                 module: 1
             })
         );
-        let names = [
-            ("igb_rd32", 4),
-            ("kbase_reg_read64", 8),
-            ("mt76_readw", 2),
-            ("kbase_reg_write", 0),
-            ("x_rr8", 1),
-        ];
-        for (name, width) in names {
-            assert_eq!(width_of(name), width, "{name}");
+    }
+
+    #[test]
+    fn accessors_are_told_from_offsets_by_their_argument() {
+        let enter = |text: &str| match means(text) {
+            Some(KernelEvent::Enter(c)) => (c.offset, c.value, c.is_address, c.instance),
+            other => panic!("{text}: {other:?}"),
+        };
+        const AT: u64 = 0xffff_c900_0012_3190;
+        for (text, expected) in [
+            (
+                "r: (osl_readl+0x0/0x20 [wl]) addr=0xffffc90000123190",
+                (AT, None, true, 0),
+            ),
+            (
+                "w: (writel+0x0/0x20) val=0x1 addr=0xffffc90000123190",
+                (AT, Some(1), true, 0),
+            ),
+            (
+                "w: (writel+0x0/0x20) arg1=0x1 arg2=0xffffc90000123190",
+                (AT, Some(1), true, 0),
+            ),
+            (
+                "w: (wl_write32+0x0/0x20) arg1=0xffffc90000123190 arg2=0x1",
+                (AT, Some(1), true, 0),
+            ),
+            ("r: (readl+0x0/0x20) arg1=0xffffc90000123190", (AT, None, true, 0)),
+            ("r: (readl+0x0/0x20) addr=0xf0a80030", (0xf0a8_0030, None, true, 0)),
+            (
+                "r: (igb_rd32+0x0/0x60 [igb]) hw=0xffff8a7a827e0ed8 reg=0x18",
+                (0x18, None, false, 0xffff_8a7a_827e_0ed8),
+            ),
+            ("r: (igb_rd32+0x0/0x60 [igb]) addr=0x18", (0x18, None, false, 0)),
+        ] {
+            assert_eq!(enter(text), expected, "{text}");
         }
+        assert_eq!(means("p: (do_sys_open+0x0/0x10) arg1=0xffffc90000123190"), None);
     }
 
     #[test]
@@ -484,7 +467,10 @@ mod tests {
         ] {
             let line = format!("sh-92 [000] ..... 4.844024: {text}");
             assert!(
-                matches!(parse_line(line.as_bytes(), &mut Names::default()), ParsedLine::Unusable),
+                matches!(
+                    parse_line(line.as_bytes(), &mut Names::default()),
+                    ParsedLine::Unusable(_)
+                ),
                 "{text}"
             );
         }

@@ -1,16 +1,20 @@
 //! The combination of ftrace lines: virtual addresses become physical, accessor entries are joined with their returns,
 //! interrupts are distinguished. The results are the rows of a recording and the description of the device.
 
-use super::device::Function;
+mod findings;
+
+use super::accessors::{self, AccessorCall};
+use super::driver_jobs::DriverJobs;
 use super::ftrace::Head;
-use super::kernel::{self, Item, KernelEvent, Names, ParsedLine};
+use super::kernel::{self, Item, KernelEvent, ParsedLine};
 use super::log::{Format, Log};
-use super::mmio_regions::{MmioRegions, Owner, find_mapped_range};
+use super::mmio_regions::{Extent, MmioRegions, Owner, find_mapped_range};
+use super::names::Names;
+use super::placement::Placement;
 use super::rows::{AccessTarget, Rows};
-use super::text;
+use super::text::{self, mask};
 use std::collections::{BTreeMap, HashMap};
-use trace_core::finding::{Finding, FindingKind};
-use trace_core::recording::{DmaKind, DmaMapRow, InterruptRow, UndecodedRow};
+use trace_core::recording::{Clock, DmaKind, DmaMapRow, Identity, InterruptRow, UndecodedRow};
 use trace_core::{BusAddr, PhysAddr, RegOffset};
 
 /// Maximum number of open calls of a thread, of windows of accessors, and of names of interrupts.
@@ -24,24 +28,21 @@ const MAX_RANGES: usize = 1 << 16;
 pub(super) struct Parsed {
     items: Vec<Item>,
     names: Names,
+    /// Number of events of other subjects, by the number of their name.
+    others: Vec<u64>,
     lines: u64,
     unusable: super::rows::UnusableLines,
-}
-
-/// A call that has not returned.
-#[derive(Clone, Copy)]
-struct Open {
-    function: u16,
-    module: u16,
-    instance: u64,
-    offset: u64,
 }
 
 /// The format, with the state of the log so far.
 #[derive(Default)]
 pub(super) struct KernelLog {
-    /// The device from a file next to the log.
-    function: Option<Function>,
+    /// The windows and functions that the user placed.
+    known: Placement,
+    region_names: Vec<String>,
+    jobs: DriverJobs,
+    /// Number of events of other subjects, by the number of their name.
+    others: HashMap<u16, u64>,
     /// First and last addresses of the only ranges that count; empty: all count.
     only: Vec<(u64, u64)>,
     windows: MmioRegions,
@@ -52,7 +53,7 @@ pub(super) struct KernelLog {
     mapped: Vec<(u64, u64)>,
     ioremaps: HashMap<u64, Vec<(u64, u64)>>,
     dmas: HashMap<u64, Vec<(bool, u64)>>,
-    calls: HashMap<u64, Vec<Open>>,
+    calls: HashMap<u64, Vec<AccessorCall>>,
     /// Loads in the driver's code without a value yet, by probe name.
     loads: HashMap<u64, Vec<(u16, u64)>>,
     /// Window of each device instance of a driver.
@@ -64,14 +65,20 @@ pub(super) struct KernelLog {
     requested: Vec<u32>,
     /// Number of accesses by module.
     modules: HashMap<u16, u64>,
+    /// The same for accesses to addresses that no mapping of the log explains.
+    unmapped_modules: HashMap<u16, u64>,
     virtual_accesses: u64,
     instructions: u64,
     accessor_calls: u64,
+    /// Number of accesses to addresses without a mapping, and of those that lie in no window that the user wants.
     unmapped: u64,
+    unwanted: u64,
+    ticks: bool,
     alone: u64,
     assumed_width: bool,
+    /// Width in the name of each accessor, or 0, by the number of the name.
+    widths: HashMap<u16, u8>,
     unplaced: u64,
-    last_time: u64,
 }
 
 /// Returns the caller of a function: a thread, or a CPU's idle task.
@@ -83,22 +90,15 @@ fn thread(head: &Head) -> u64 {
 }
 
 impl KernelLog {
-    /// Creates a log of a device with known windows.
-    pub(super) fn new(function: Option<Function>) -> Self {
+    /// Creates a log with the windows that the user placed.
+    pub(super) fn new(known: &Placement) -> Self {
         let mut windows = MmioRegions::default();
-        for bar in function.iter().flat_map(|f| &f.pci.bars).filter(|b| !b.ports) {
-            windows.add(
-                Owner::Bar {
-                    function: 0,
-                    bar: bar.number,
-                },
-                bar.base.get(),
-                bar.bytes,
-            );
-        }
+        let mut region_names = Vec::new();
+        known.add_windows(&mut windows, &mut region_names);
         Self {
-            function,
+            known: known.clone(),
             windows,
+            region_names,
             ..Self::default()
         }
     }
@@ -113,15 +113,19 @@ impl KernelLog {
         self
     }
 
+    /// Returns the physical address of a virtual one, if a mapping of the log has it.
     fn mapped_to(&self, at: u64) -> Option<u64> {
         let (first, (last, physical)) = self.ranges.range(..=at).next_back()?;
-        let physical = physical.checked_add(at.checked_sub(*first).filter(|_| at <= *last)?)?;
-        let counts = self.only.is_empty()
+        physical.checked_add(at.checked_sub(*first).filter(|_| at <= *last)?)
+    }
+
+    /// Whether a physical address lies in a window that the user wants.
+    fn is_wanted(&self, physical: u64) -> bool {
+        self.only.is_empty()
             || self
                 .only
                 .iter()
-                .any(|(first, last)| (first..=last).contains(&&physical));
-        counts.then_some(physical)
+                .any(|(first, last)| (first..=last).contains(&&physical))
     }
 
     /// Records a mapping; mappings that it overlaps end there.
@@ -149,7 +153,7 @@ impl KernelLog {
         *self
             .configs
             .entry(place)
-            .or_insert_with(|| windows.add_separate(Owner::Config { place }, 0x1000))
+            .or_insert_with(|| windows.add_separate(Owner::Config { place }, 0, 0x1000, Extent::Fixed))
     }
 
     fn instance(&mut self, instance: u64) -> Option<u16> {
@@ -158,7 +162,7 @@ impl KernelLog {
             true => *self
                 .instances
                 .entry(instance)
-                .or_insert_with(|| windows.add_separate(Owner::Accessors, 1)),
+                .or_insert_with(|| windows.add_separate(Owner::Accessors { function: None }, 0, 1, Extent::Growing)),
             false => self.instances.get(&instance).copied().flatten(),
         }
     }
@@ -166,6 +170,7 @@ impl KernelLog {
     /// Handles a parsed line.
     fn item(&mut self, item: Item, modules: &[u16], rows: &mut Rows) {
         let head = item.head;
+        self.ticks |= head.ticks;
         let number = |n: u16| modules.get(usize::from(n)).copied().unwrap_or(0);
         let from = rows.len();
         match item.event {
@@ -262,21 +267,14 @@ impl KernelLog {
                     }
                 }
             }
-            KernelEvent::Enter {
-                function,
-                module,
-                instance,
-                offset,
-                value,
-            } => {
+            KernelEvent::Enter(call) => {
                 self.accessor_calls += 1;
-                let call = Open {
-                    function: number(function),
-                    module: number(module),
-                    instance,
-                    offset,
+                let call = AccessorCall {
+                    function: number(call.function),
+                    module: number(call.module),
+                    ..call
                 };
-                match value {
+                match call.value {
                     Some(value) => self.accessor(&head, call, true, value, rows),
                     None => open(&mut self.calls, &head, call, &mut self.alone),
                 }
@@ -288,7 +286,14 @@ impl KernelLog {
                 }
             }
             KernelEvent::Mark(text) => rows.mark(head.time, text.into()),
-            KernelEvent::Lost(count, reason) => rows.lose(Some(count), reason.into()),
+            KernelEvent::Driver(event) => {
+                let first = self.known.functions.len();
+                self.jobs
+                    .take(head.time, event, modules, (&mut self.windows, first), rows);
+            }
+            KernelEvent::Lost(count, reason) => rows.lose(count, reason.into()),
+            // Counted in the block.
+            KernelEvent::Other(_) => {}
         }
         if rows.len() > from {
             rows.thread_of_last(head.pid);
@@ -301,90 +306,45 @@ impl KernelLog {
         self.virtual_access(head, write, at, of, module, rows);
     }
 
-    /// Adds an access at a virtual address, if a device is mapped there.
+    /// Adds an access at a virtual address: at the physical one if the log maps it, otherwise at the virtual one.
     fn virtual_access(&mut self, head: &Head, write: bool, at: u64, of: (u8, u64), module: u16, rows: &mut Rows) {
-        match self.mapped_to(at) {
-            Some(physical) => {
-                *self.modules.entry(module).or_insert(0) += 1;
-                rows.access(write, head.time, AccessTarget::Address(physical), of.0, of.1);
+        let (modules, address) = match self.mapped_to(at) {
+            Some(physical) if self.is_wanted(physical) => (&mut self.modules, physical),
+            None if self.only.is_empty() => {
+                self.unmapped += 1;
+                (&mut self.unmapped_modules, at)
             }
-            None => self.unmapped += 1,
-        }
+            _ => {
+                self.unwanted += 1;
+                return;
+            }
+        };
+        *modules.entry(module).or_insert(0) += 1;
+        rows.access(write, head.time, AccessTarget::Address(address), of.0, of.1);
     }
 
     /// Handles an access by a driver function once its value is known.
-    fn accessor(&mut self, head: &Head, call: Open, write: bool, value: u64, rows: &mut Rows) {
-        let name = self.names.name(call.function);
-        let width = match kernel::width_of(&name) {
+    fn accessor(&mut self, head: &Head, call: AccessorCall, write: bool, value: u64, rows: &mut Rows) {
+        let names = &self.names;
+        let of = |function| accessors::width_of(&names.name(function));
+        let width = match *self.widths.entry(call.function).or_insert_with_key(|f| of(*f)) {
             0 => {
                 self.assumed_width = true;
                 4
             }
             w => w,
         };
+        let value = value & mask(width);
+        if call.is_address {
+            self.virtual_access(head, write, call.offset, (width, value), call.module, rows);
+            return;
+        }
         *self.modules.entry(call.module).or_insert(0) += 1;
         match (self.instance(call.instance), u32::try_from(call.offset)) {
             (Some(window), Ok(offset)) => {
-                self.windows.extend(window, u64::from(offset) + u64::from(width) - 1);
-                rows.access(
-                    write,
-                    head.time,
-                    AccessTarget::Window(window, offset),
-                    width,
-                    value & kernel::mask(width),
-                );
+                rows.access(write, head.time, AccessTarget::Window(window, offset), width, value);
             }
             _ => self.unplaced += 1,
-        }
-    }
-
-    /// Returns the module with the most accesses.
-    fn driver(&self) -> String {
-        let named = self
-            .modules
-            .iter()
-            .map(|(m, n)| (*n, self.names.name(*m)))
-            .filter(|(_, name)| !name.is_empty());
-        named.max().map(|(_, name)| name).unwrap_or_default()
-    }
-
-    fn report_findings(&self, log: &mut Log) {
-        let mut note = |count: u64, place: &str, message: String| {
-            if count > 0 {
-                log.findings.push(Finding::new(FindingKind::NotUsed, place, message));
-            }
-        };
-        let n = self.unmapped;
-        note(
-            n,
-            if self.virtual_accesses > 0 { "rwmmio" } else { "probes" },
-            format!(
-                "{n} register accesses to addresses that no ioremap in the log maps were not imported; they belong to \
-                 other devices"
-            ),
-        );
-        let open: usize = self.calls.values().map(Vec::len).sum::<usize>()
-            + self.ioremaps.values().map(Vec::len).sum::<usize>()
-            + self.dmas.values().map(Vec::len).sum::<usize>()
-            + self.loads.values().map(Vec::len).sum::<usize>();
-        let n = self.alone + open as u64;
-        note(
-            n,
-            "probes",
-            format!("{n} entries or returns of probed functions have no counterpart and were not imported"),
-        );
-        let n = self.unplaced;
-        note(
-            n,
-            "probes",
-            format!(
-                "{n} calls of accessors were not imported: their offsets exceed 32 bits, or they belong to too many \
-                 devices"
-            ),
-        );
-        if self.assumed_width {
-            let message = "the name of an accessor does not state the width of its accesses; 4 bytes are assumed";
-            log.findings.push(Finding::new(FindingKind::Assumed, "probes", message));
         }
     }
 }
@@ -413,15 +373,28 @@ impl Format for KernelLog {
         let mut parsed = Parsed {
             items: Vec::with_capacity(block.len() / 160),
             names: Names::default(),
+            others: Vec::new(),
             lines: 0,
             unusable: super::rows::UnusableLines::default(),
         };
         for line in text::lines(block) {
             parsed.lines += 1;
             match kernel::parse_line(line, &mut parsed.names) {
+                ParsedLine::Item(Item {
+                    event: KernelEvent::Other(name),
+                    ..
+                }) => {
+                    let at = usize::from(name);
+                    if parsed.others.len() <= at {
+                        parsed.others.resize(at + 1, 0);
+                    }
+                    if let Some(count) = parsed.others.get_mut(at) {
+                        *count += 1;
+                    }
+                }
                 ParsedLine::Item(item) => parsed.items.push(item),
                 ParsedLine::Nothing => {}
-                ParsedLine::Unusable => parsed.unusable.add(parsed.lines),
+                ParsedLine::Unusable(_) => parsed.unusable.add(parsed.lines),
             }
         }
         parsed
@@ -435,8 +408,10 @@ impl Format for KernelLog {
             ..Rows::default()
         };
         rows.reserve(parsed.items.len());
+        for (number, count) in numbers.iter().zip(&parsed.others).filter(|(_, n)| **n > 0) {
+            *self.others.entry(*number).or_insert(0) += count;
+        }
         for item in parsed.items {
-            self.last_time = item.head.time;
             self.item(item, &numbers, &mut rows);
         }
         let mapped = &self.mapped;
@@ -444,30 +419,45 @@ impl Format for KernelLog {
         log.push(rows);
     }
 
-    fn finish(self, log: &mut Log) {
+    fn finish(mut self, log: &mut Log) {
         self.report_findings(log);
+        log.findings.extend(self.jobs.findings(&self.names));
+        log.others = self.describe_others();
+        log.omits_guessed = self.has_device_accesses();
+        let is_driver = self.jobs.has_registers() || !self.jobs.is_empty();
         log.source = match (self.virtual_accesses, self.accessor_calls + self.instructions) {
+            (0, 0) if is_driver => Identity::DRIVER_EVENTS,
             (0, 0) => "ftrace",
             (0, _) => "kprobe",
             _ => "rwmmio",
         };
-        log.tool = log.source.to_owned();
+        log.tool = match is_driver && log.source == Identity::DRIVER_EVENTS {
+            true => "ftrace, events of the driver".to_owned(),
+            false => log.source.to_owned(),
+        };
+        if self.ticks {
+            log.clock = Clock::SinceStart;
+        }
         log.driver = self.driver();
+        log.has_work = !self.jobs.is_empty();
+        log.gpu_name = self.jobs.driver().map(|d| d.gpu().to_owned()).unwrap_or_default();
         // Configuration space gives the device's address if nothing else does.
-        let mut function = self.function;
         let busiest = self
             .windows
             .all()
             .iter()
             .filter(|w| matches!(w.owner, Owner::Config { .. }))
             .max_by_key(|w| w.accesses);
-        if let (Some(f), Some(Owner::Config { place })) = (&mut function, busiest.map(|w| w.owner)) {
+        let mut functions = std::mem::take(&mut self.known.functions);
+        if let ([f], Some(Owner::Config { place })) = (&mut functions[..], busiest.map(|w| w.owner)) {
             f.place = place;
             if f.pci.address.is_empty() && self.virtual_accesses + self.instructions == 0 {
                 f.pci.address = super::device::address(place);
             }
         }
-        log.functions.extend(function);
+        functions.extend(self.jobs.functions(&self.names));
+        log.functions.extend(functions);
+        log.names = self.region_names;
         log.requested = self.requested;
         log.irqs = self
             .irqs

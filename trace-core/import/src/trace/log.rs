@@ -1,22 +1,20 @@
 //! The import of a log in blocks: a format parses each block, and the results are combined in order.
 
+use super::columns::columns;
 use super::device::{self, DeviceName, Function, name_of};
-use super::mmio_regions::{MmioRegions, NOWHERE, Owner, STRAY};
+use super::driver_jobs::DRIVER_LINE;
+use super::mmio_regions::{Extent, MmioRegions, NOWHERE, Owner, STRAY};
 use super::rows::{Rows, UnusableLines};
 use super::source::{self, End};
 use super::{hardware, merge};
 use crate::decompress::check_memory;
 use crate::error::{FilePosition, ImportError};
-use bytemuck::Pod;
 use rayon::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
-use trace_core::recording::{
-    Clock, Column, ColumnBuilder, DmaMapRow, EventKind, Events, Identity, InterruptRow, LostEvents, Metadata,
-    Recording, UndecodedRow,
-};
+use trace_core::recording::{Clock, EventKind, Identity, LostEvents, Metadata, Recording};
 
 /// Maximum number of names of other interrupts that are listed.
 const MAX_INTERRUPT_NAMES: usize = 8;
@@ -29,6 +27,11 @@ pub struct Options {
     /// First address and size of the known windows of a device that no bus reports. A log of a kernel that traces all
     /// register accesses is then restricted to them.
     pub windows: Vec<(PhysAddr, u64)>,
+    /// Address of the first register: accesses from there on are one space, up to the last of them.
+    pub base: Option<PhysAddr>,
+    /// File with the windows of the device: sysfs' `resource`, the output of `lspci -v`, `/proc/iomem`, or lines of name,
+    /// address and size.
+    pub resource: Option<PathBuf>,
 }
 
 /// A log format: blocks of lines are parsed independently on several threads, then handled in order.
@@ -60,14 +63,59 @@ pub(super) struct Log {
     pub(super) source: &'static str,
     pub(super) tool: String,
     pub(super) clock: Clock,
-    /// The driver, if the function does not give it.
+    /// The driver, if the function does not give it, and the name of its GPU.
     pub(super) driver: String,
+    pub(super) gpu_name: String,
+    /// Names of regions and placed windows, by number.
+    pub(super) names: Vec<String>,
+    /// Whether it has jobs of a driver, and whether it has accesses to regions that are not imported.
+    pub(super) has_work: bool,
+    pub(super) has_other_regions: bool,
+    /// Whether ranges that an access alone suggests belong to other devices: the windows of the device are known.
+    pub(super) omits_guessed: bool,
+    /// Events of other subjects, for a log without accesses.
+    pub(super) others: Option<String>,
     /// Interrupts that the driver requested, in order, and all that occurred: number, handler's name, count.
     pub(super) requested: Vec<u32>,
     pub(super) irqs: Vec<(u32, String, u64)>,
 }
 
 impl Log {
+    /// Whether the log has no access and no work of a driver.
+    pub(super) fn is_empty(&self) -> bool {
+        let has_access = |p: &Rows| !p.offset.is_empty() || !p.undecoded.is_empty();
+        !self.has_work && !self.pieces.iter().any(has_access)
+    }
+
+    /// Whether an access went to a BAR of a function.
+    pub(super) fn has_bar_accesses(&self) -> bool {
+        let mut windows = self.windows.all().iter();
+        windows.any(|w| w.accesses > 0 && matches!(w.owner, Owner::Bar { .. } | Owner::Placed { .. }))
+    }
+
+    /// Returns the number of lines, and the first line that was not used.
+    pub(super) fn lines(&self) -> (u64, Option<u64>) {
+        (self.lines, self.unusable.first.first().copied())
+    }
+
+    /// Sets begin and end of windows that do not know theirs, and moves their accesses.
+    fn fit_windows(&mut self) {
+        if let Some(moved) = self.windows.join() {
+            self.pieces.par_iter_mut().for_each(|p| p.move_to(&moved));
+        }
+        let mut windows = self.windows.all().iter();
+        if !windows.any(|w| w.accesses > 0 && w.extent != Extent::Fixed) {
+            return;
+        }
+        let mut accessed = vec![None; self.windows.all().len()];
+        for p in &self.pieces {
+            p.widen(&mut accessed);
+        }
+        if let Some(moved) = self.windows.fit(&accessed) {
+            self.pieces.par_iter_mut().for_each(|p| p.move_to(&moved));
+        }
+    }
+
     /// Adds a piece of events with resolved windows.
     pub(super) fn push(&mut self, rows: Rows) {
         self.unusable.append(&rows.unusable, self.lines);
@@ -182,25 +230,6 @@ impl Log {
         progress: &Progress,
     ) -> Result<Recording, ImportError> {
         let events: usize = self.pieces.iter().map(Rows::len).sum();
-        if self
-            .pieces
-            .iter()
-            .all(|p| p.offset.is_empty() && p.undecoded.is_empty())
-        {
-            let first = self.unusable.first.first().copied();
-            let (place, what) = match first {
-                Some(line) => (
-                    FilePosition::Line(line),
-                    "this line is not in this format, and no other line is an access",
-                ),
-                None => (FilePosition::Whole, "no line of it is an access"),
-            };
-            return Err(ImportError::malformed(
-                path,
-                place,
-                format!("{what} ({} lines read)", self.lines),
-            ));
-        }
         if u32::try_from(events).is_err() {
             let message = format!(
                 "the log has {events} events, but a recording holds at most {}",
@@ -208,12 +237,16 @@ impl Log {
             );
             return Err(ImportError::malformed(path, FilePosition::Whole, message));
         }
-        if let Some(moved) = self.windows.join() {
-            self.pieces.par_iter_mut().for_each(|p| p.move_to(&moved));
-        }
+        self.fit_windows();
         let named = options.device.as_ref();
         let chosen = device::choose(path, &self.functions, self.windows.all(), named)?;
-        let made = device::spaces(&self.functions, chosen, self.windows.all());
+        let made = device::spaces(
+            &self.functions,
+            chosen,
+            self.windows.all(),
+            &self.names,
+            self.omits_guessed,
+        );
         let stray: usize = self
             .pieces
             .par_iter()
@@ -259,11 +292,11 @@ impl Log {
             },
             ..Recording::default()
         };
-        let guessed = self.windows.all().iter().any(|w| w.guessed && w.accesses > 0);
+        recording.metadata.identity.gpu_name = std::mem::take(&mut self.gpu_name);
         hardware::describe(
             &mut recording,
             function.map(|f| f.pci),
-            (named, guessed),
+            (named, &made.ranges),
             &mut self.findings,
         );
         recording.metadata.findings = self.findings;
@@ -278,6 +311,7 @@ impl Log {
         for (i, f) in self.functions.iter().enumerate().filter(|(i, _)| Some(*i) != chosen) {
             let of = |owner: &Owner| match owner {
                 Owner::Bar { function, .. } => *function == i,
+                Owner::Accessors { function } | Owner::Region { function, .. } => *function == Some(i),
                 Owner::Config { place } => *place == f.place,
                 _ => false,
             };
@@ -298,17 +332,23 @@ impl Log {
         let known = |place: u32| self.functions.iter().any(|f| f.place == place);
         let left_out = |fits: &dyn Fn(&Owner) -> bool| -> u64 {
             let all = self.windows.all().iter().zip(of_window);
-            all.filter(|(w, s)| s.is_none() && fits(&w.owner))
+            all.filter(|(w, s)| s.is_none() && fits(&w.owner) && !(self.omits_guessed && w.guessed))
                 .map(|(w, _)| w.accesses)
                 .sum()
         };
         let report = [
             (
-                stray + left_out(&|o| *o == Owner::Memory),
+                stray
+                    + left_out(&|o| {
+                        matches!(
+                            o,
+                            Owner::Memory | Owner::Placed { .. } | Owner::Region { function: None, .. }
+                        )
+                    }),
                 "are in more ranges than a recording has spaces",
             ),
             (
-                left_out(&|o| *o == Owner::Accessors),
+                left_out(&|o| *o == Owner::Accessors { function: None }),
                 "are to other devices of the same driver",
             ),
             (left_out(&|o| *o == Owner::Legacy), "are to another display adapter"),
@@ -362,7 +402,8 @@ fn settle_interrupts(log: &mut Log, pieces: &mut [Rows], given: Option<u32>, dri
                 continue;
             }
             if let Some(r) = p.interrupts.get_mut(row) {
-                match line(r.line) {
+                let of_driver = (r.line & DRIVER_LINE != 0).then_some(r.line & !DRIVER_LINE);
+                match of_driver.or_else(|| line(r.line)) {
                     Some(line) => r.line = line,
                     None => *keep = false,
                 }
@@ -386,100 +427,4 @@ fn lost(pieces: &[Rows]) -> Vec<LostEvents> {
         before += p.len() as u64;
     }
     all
-}
-
-/// Joins pieces of a column; a single value throughout costs nothing per row.
-fn column<T: Pod + PartialEq>(pieces: Vec<Vec<T>>) -> Column<T> {
-    let mut b = ColumnBuilder::new();
-    let rows = pieces.iter().map(Vec::len).sum();
-    match pieces.iter().flatten().next().copied() {
-        Some(first) if pieces.par_iter_same(&first) => b.push_constant(first, rows),
-        _ => pieces.into_iter().for_each(|p| b.push_owned(p)),
-    }
-    b.finish()
-}
-
-trait AllSame<T> {
-    fn par_iter_same(&self, value: &T) -> bool;
-}
-
-impl<T: PartialEq> AllSame<T> for Vec<Vec<T>> {
-    fn par_iter_same(&self, value: &T) -> bool {
-        self.iter().all(|p| p.iter().all(|v| v == value))
-    }
-}
-
-/// Converts the pieces to the columns of a recording. Every event goes to a window that is a space, or to none.
-fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
-    // Rows of each side table before each piece.
-    let mut bases = Vec::with_capacity(pieces.len());
-    let mut next = [0u32; 5];
-    for p in &pieces {
-        bases.push(next);
-        for (n, rows) in next.iter_mut().zip(p.tables()) {
-            // All events together fit 32 bits.
-            *n += rows as u32;
-        }
-    }
-    let made: Vec<(Vec<u8>, Vec<u32>)> = pieces
-        .par_iter()
-        .zip(bases)
-        .map(|(p, mut next)| {
-            let space = |w: &u16| of_window.get(usize::from(*w)).copied().flatten().unwrap_or(0);
-            let payload = p.kind.iter().map(|kind| {
-                let table = EventKind::from_raw(*kind).map_or(0, Rows::table_of);
-                let Some(slot) = next.get_mut(table) else { return 0 };
-                let row = *slot;
-                *slot += 1;
-                row
-            });
-            (p.window.iter().map(space).collect(), payload.collect())
-        })
-        .collect();
-    let (space, payload) = made.into_iter().unzip();
-    let mut events = Events {
-        space: column(space),
-        payload: column(payload),
-        ..Events::default()
-    };
-    let mut parts = Parts::default();
-    for p in pieces {
-        let rows = p.len();
-        parts.kind.push(p.kind);
-        parts.time.push(p.time);
-        let mut thread = p.thread;
-        thread.resize(rows, 0);
-        parts.thread.push(thread);
-        parts.offset.push(p.offset);
-        parts.width.push(p.width);
-        parts.value.push(p.value);
-        parts.interrupts.push(p.interrupts);
-        parts.undecoded.push(p.undecoded);
-        parts.dma_maps.push(p.dma_maps);
-        events.marks.extend(p.marks);
-    }
-    events.kind = column(parts.kind);
-    events.time = column(parts.time);
-    events.thread = column(parts.thread);
-    events.offset = column(parts.offset);
-    events.width = column(parts.width);
-    events.value = column(parts.value);
-    events.interrupts = column(parts.interrupts);
-    events.undecoded = column(parts.undecoded);
-    events.dma_maps = column(parts.dma_maps);
-    events
-}
-
-/// Columns in pieces.
-#[derive(Default)]
-struct Parts {
-    kind: Vec<Vec<u8>>,
-    time: Vec<Vec<u64>>,
-    thread: Vec<Vec<u32>>,
-    offset: Vec<Vec<u32>>,
-    width: Vec<Vec<u8>>,
-    value: Vec<Vec<u64>>,
-    interrupts: Vec<Vec<InterruptRow>>,
-    undecoded: Vec<Vec<UndecodedRow>>,
-    dma_maps: Vec<Vec<DmaMapRow>>,
 }

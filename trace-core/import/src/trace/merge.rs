@@ -1,14 +1,14 @@
 //! The merge of two logs of one clock by time.
 
-use super::rows::Rows;
+use super::rows::{Rows, TABLES};
 use trace_core::recording::EventKind;
 
 /// An iterator over the rows of a piece.
 struct Walk<'a> {
     rows: &'a Rows,
     at: usize,
-    /// Next row of each table: accesses, interrupts, marks, undecoded accesses, memory for the device.
-    next: [usize; 5],
+    /// Next row of each table.
+    next: [usize; TABLES],
     lost: usize,
 }
 
@@ -17,7 +17,7 @@ impl<'a> Walk<'a> {
         Self {
             rows,
             at: 0,
-            next: [0; 5],
+            next: [0; TABLES],
             lost: 0,
         }
     }

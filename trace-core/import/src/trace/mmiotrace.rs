@@ -9,6 +9,7 @@
 //! R|W WIDTH TIME ID PHYSICAL VALUE PC PID
 //! UNKNOWN TIME ID PHYSICAL OP,OP,OP PC PID
 //! MARK TIME TEXT
+//! LSPCI LINE OF lspci -v
 //! ```
 //!
 //! Numbers are hexadecimal, except widths, ids and times; times are seconds of the kernel's trace clock. An `UNKNOWN`
@@ -18,9 +19,13 @@
 //! themselves.
 
 use super::device::{Function, address};
+use super::ftrace;
 use super::log::{Format, Log};
-use super::mmio_regions::{Finder, MmioRegions, Owner, find_mapped_range};
+use super::lspci::LspciReader;
+use super::mmio_regions::{Extent, Finder, MmioRegions, Owner, find_mapped_range};
+use super::placement::Placement;
 use super::rows::{AccessTarget, Rows};
+use super::score::LineScore;
 use super::text::{self, Line};
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction, UndecodedRow};
 use trace_core::{BusAddr, RegOffset};
@@ -36,17 +41,27 @@ const SHADOW: u64 = 2;
 /// Maximum number of functions that are taken from a log.
 const MAX_FUNCTIONS: usize = 1024;
 
-/// Whether a line is one of this format.
-pub(super) fn is_line(line: &[u8]) -> bool {
-    let mut l = Line::new(line);
+/// Returns how well a line fits the format.
+pub(super) fn score(line: &[u8]) -> LineScore {
+    let frame = |fits: bool| if fits { LineScore::Frame } else { LineScore::Foreign };
+    let mut l = Line::new(line.trim_ascii_end());
     match l.word() {
-        Some(b"VERSION") => l.decimal().is_some(),
-        Some(b"PCIDEV") => function(l).is_some(),
-        Some(b"MARK" | b"UNMAP") => l.time().is_some(),
-        Some(b"MAP") => map(l).is_some(),
-        Some(b"R" | b"W") => access(l).is_some(),
-        Some(b"UNKNOWN") => undecoded(l).is_some(),
-        _ => false,
+        Some(b"VERSION") => frame(l.decimal().is_some()),
+        Some(b"PCIDEV") => frame(function(l).is_some()),
+        Some(b"MARK" | b"UNMAP") => frame(l.time().is_some()),
+        Some(b"MAP") => frame(map(l).is_some()),
+        Some(b"#") => frame(l.rest().trim_ascii() == b"tracer: mmiotrace"),
+        Some(b"R" | b"W") => match access(l) {
+            Ok(_) => LineScore::Access,
+            // Two words of the right form are close to an access.
+            Err(missing) if l.decimal().is_some() && l.time().is_some() => LineScore::Near(missing),
+            Err(_) => LineScore::Foreign,
+        },
+        Some(b"UNKNOWN") => match undecoded(l) {
+            Some(_) => LineScore::Access,
+            None => frame(l.time().is_some()),
+        },
+        _ => LineScore::Foreign,
     }
 }
 
@@ -57,23 +72,26 @@ struct AccessLine {
     value: u64,
 }
 
-fn access(mut l: Line<'_>) -> Option<AccessLine> {
-    let width = l.decimal()?;
-    let time = l.time()?;
-    l.decimal()?;
-    let (address, value) = (l.hex()?, l.hex()?);
-    l.hex()?;
+fn access(mut l: Line<'_>) -> Result<AccessLine, &'static str> {
+    let width = l.decimal().ok_or("the width")?;
+    let time = l.time().ok_or("the time")?;
+    l.decimal().ok_or("the number of the mapping")?;
+    let address = l.hex().ok_or("the address")?;
+    let value = l.hex().ok_or("the value")?;
+    l.hex().ok_or("the address of the code, behind the value")?;
     let width = match width {
         1 | 2 | 4 | 8 => width as u8,
-        _ => return None,
+        _ => return Err("a width of 1, 2, 4 or 8 bytes"),
     };
     // A value wider than the access is invalid.
-    (width == 8 || value >> (8 * u32::from(width)) == 0).then_some(AccessLine {
+    let fits = width == 8 || value >> (8 * u32::from(width)) == 0;
+    fits.then_some(AccessLine {
         width,
         time,
         address,
         value,
     })
+    .ok_or("a value that fits its width")
 }
 
 struct UndecodedLine {
@@ -164,16 +182,52 @@ pub(super) struct Parsed {
     rows: Rows,
     maps: Vec<(u64, u64)>,
     functions: Vec<Function>,
+    /// Lines of `lspci -v`.
+    lspci: Vec<Vec<u8>>,
     version: Option<u32>,
 }
 
+/// Maximum number of lines of `lspci` in a log.
+const MAX_LSPCI_LINES: usize = 1 << 14;
+
 /// The format, with the state of the log so far.
-#[derive(Default)]
 pub(super) struct Mmiotrace {
     windows: MmioRegions,
     functions: Vec<Function>,
+    names: Vec<String>,
+    lspci: LspciReader,
     maps: Vec<(u64, u64)>,
     version: Option<u32>,
+}
+
+impl Mmiotrace {
+    /// Returns the format with the windows that the user placed.
+    pub(super) fn new(known: &Placement) -> Self {
+        let (mut windows, mut names) = (MmioRegions::default(), Vec::new());
+        known.add_windows(&mut windows, &mut names);
+        Self {
+            windows,
+            functions: known.functions.clone(),
+            names,
+            lspci: LspciReader::default(),
+            maps: Vec::new(),
+            version: None,
+        }
+    }
+
+    fn add_function(&mut self, f: Function) {
+        if self.functions.len() >= MAX_FUNCTIONS {
+            return;
+        }
+        for bar in f.pci.bars.iter().filter(|b| !b.ports) {
+            let owner = Owner::Bar {
+                function: self.functions.len(),
+                bar: bar.number,
+            };
+            self.windows.add(owner, bar.base.get(), bar.bytes, Extent::Fixed);
+        }
+        self.functions.push(f);
+    }
 }
 
 impl Parsed {
@@ -187,7 +241,7 @@ impl Parsed {
         match line {
             [way @ (b'R' | b'W'), b' ', ..] => {
                 l.word();
-                let a = access(l)?;
+                let a = access(l).ok()?;
                 self.rows
                     .access(*way == b'W', a.time, at(finder, a.address), a.width, a.value);
             }
@@ -197,13 +251,14 @@ impl Parsed {
                 let row = UndecodedRow::from_instruction(RegOffset::ZERO, u.code);
                 self.rows.undecoded(u.time, at(finder, u.address), row);
             }
-            _ => self.rare(l)?,
+            _ => self.rare(line)?,
         }
         Some(())
     }
 
-    fn rare(&mut self, mut l: Line<'_>) -> Option<()> {
-        match l.word()? {
+    fn rare(&mut self, line: &[u8]) -> Option<()> {
+        let mut l = Line::new(line);
+        match l.word().unwrap_or_default() {
             b"VERSION" => self.version = Some(l.decimal()?),
             b"PCIDEV" => self.functions.push(function(l)?),
             b"MAP" => {
@@ -218,6 +273,11 @@ impl Parsed {
                 let (time, id) = (l.time()?, l.decimal()?);
                 self.rows.mark(time, format!("unmap {id}"));
             }
+            b"LSPCI" if self.lspci.len() < MAX_LSPCI_LINES => {
+                // The blanks in front belong to the line.
+                let rest = l.rest();
+                self.lspci.push(rest.strip_prefix(b" ").unwrap_or(rest).to_vec());
+            }
             b"MARK" => {
                 let time = l.time()?;
                 l.blanks();
@@ -230,11 +290,10 @@ impl Parsed {
             // The form of the kernel's other tracers.
             b if b.starts_with(b"CPU:") => {
                 let text = String::from_utf8_lossy(l.rest()).trim().to_owned();
-                l.blanks();
-                l.tag(b"[LOST")?;
-                let count = l.decimal()?;
-                self.rows.lose(Some(u64::from(count)), text);
+                let count = ftrace::lost(line)?;
+                self.rows.lose(count, text);
             }
+            _ if ftrace::is_frame(line) => {}
             _ => return None,
         }
         Some(())
@@ -258,6 +317,7 @@ impl Format for Mmiotrace {
             rows: Rows::default(),
             maps: Vec::new(),
             functions: Vec::new(),
+            lspci: Vec::new(),
             version: None,
         };
         let mut finder = Finder::new(&self.windows);
@@ -276,24 +336,23 @@ impl Format for Mmiotrace {
             mut rows,
             maps,
             functions,
+            lspci,
             version,
         } = parsed;
         self.version = self.version.or(version);
         for f in functions {
-            if self.functions.len() >= MAX_FUNCTIONS {
-                break;
+            self.add_function(f);
+        }
+        if !lspci.is_empty() {
+            for line in &lspci {
+                self.lspci.line(line);
             }
-            for bar in f.pci.bars.iter().filter(|b| !b.ports) {
-                self.windows.add(
-                    Owner::Bar {
-                        function: self.functions.len(),
-                        bar: bar.number,
-                    },
-                    bar.base.get(),
-                    bar.bytes,
-                );
+            // What PCIDEV lines say of a function counts; they come first.
+            for f in self.lspci.clone().functions() {
+                if !self.functions.iter().any(|known| known.place == f.place) && !f.pci.bars.is_empty() {
+                    self.add_function(f);
+                }
             }
-            self.functions.push(f);
         }
         self.maps.extend(maps);
         let Self { windows, maps, .. } = self;
@@ -308,6 +367,7 @@ impl Format for Mmiotrace {
             .map_or_else(|| SOURCE.to_owned(), |v| format!("{SOURCE} {v}"));
         log.windows = self.windows;
         log.functions = self.functions;
+        log.names = self.names;
         // The mark is written as soon as the tracer knows, before events that are older than the loss. The pipe's line
         // about the same loss is at the gap.
         log.lost_once(|l| l.starts_with("Lost "), |l| l.starts_with("[LOST"));

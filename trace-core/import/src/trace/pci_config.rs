@@ -1,21 +1,26 @@
 //! PCI functions of a machine from accesses to configuration space: their ids and BARs. The firmware reads the size
-//! of a BAR by writing ones to it and reading back which bits stay; then it writes the base. Source: the PCI Local Bus
-//! Specification, revision 3.0, chapter 6.
+//! of a BAR by writing ones to it and reading back which bits stay; then it writes the base. Firmware and system may
+//! write bases again, exchange them, write a 64-bit base in halves, and switch the decoding of addresses off meanwhile.
+//! Source: the PCI Local Bus Specification, revision 3.0, chapter 6.
 
 use super::device::{Function, address};
 use std::collections::BTreeMap;
 use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction};
 
-/// Registers of configuration space: ids, class and revision, first base address register, number of BARs in bridges
+/// Registers of configuration space: ids, command, class and revision, first base address register, number of BARs in bridges
 /// and in others, subsystem, expansion ROM, interrupt line, and header type.
 const ID: u32 = 0;
+const COMMAND: u32 = 0x04;
 const CLASS: u32 = 0x08;
 const FIRST_BAR: u32 = 0x10;
 const BARS: u32 = 6;
 const SUBSYSTEM: u32 = 0x2c;
 const ROM: u32 = 0x30;
 const INTERRUPT: u32 = 0x3c;
+/// Bits of the command: the function decodes addresses of ports, and of memory.
+const PORT_DECODING: u16 = 1;
+const MEMORY_DECODING: u16 = 2;
 /// Maximum number of functions.
 const MAX_FUNCTIONS: usize = 1024;
 
@@ -61,6 +66,79 @@ struct Config {
     irq: Option<u32>,
     bars: [Register; BARS as usize],
     rom: Register,
+    /// The command; `None`: not known, and decoding counts as on.
+    command: Option<u16>,
+    /// Bits of the BARs whose lower half was written after the upper one: their base is not complete.
+    halves: u8,
+    /// The last base of each BAR and of the ROM, so that a function keeps its windows when they end.
+    last: [Option<Bar>; BARS as usize + 1],
+}
+
+impl Config {
+    /// Whether the function decodes addresses of a BAR.
+    fn decodes(&self, ports: bool) -> bool {
+        let bit = if ports { PORT_DECODING } else { MEMORY_DECODING };
+        self.command.is_none_or(|c| c & bit != 0)
+    }
+
+    /// Handles an access to the command. Returns whether decoding changed.
+    fn access_command(&mut self, write: bool, low: Option<u8>, high: Option<u8>) -> bool {
+        let before = self.command;
+        let [old_low, old_high] = before.unwrap_or(0).to_le_bytes();
+        let command = u16::from_le_bytes([low.unwrap_or(old_low), high.unwrap_or(old_high)]);
+        if low.is_none() && before.is_none() {
+            return false;
+        }
+        self.command = Some(command);
+        if write && command & MEMORY_DECODING != 0 {
+            // The system has written what it wanted to.
+            self.halves = 0;
+            return true;
+        }
+        before != self.command
+    }
+
+    /// Whether a BAR is the lower half of a 64-bit one.
+    fn is_wide(&self, number: usize) -> bool {
+        let answer = self.bars.get(number).and_then(|b| b.answer);
+        answer.is_some_and(|a| a & 7 == 4)
+    }
+
+    /// Handles an access to a BAR by its number. Returns whether its base may have changed.
+    fn access_bar(&mut self, number: usize, write: bool, value: u32) -> bool {
+        let upper_of = number.checked_sub(1).filter(|n| self.is_wide(*n));
+        let is_lower = self.is_wide(number);
+        let Some(register) = self.bars.get_mut(number) else {
+            return false;
+        };
+        if !write {
+            register.read(value);
+            return false;
+        }
+        // All ones are a base of a BAR that the function sizes, and no upper half of a base.
+        register.write(value);
+        if register.asked {
+            return false;
+        }
+        match upper_of {
+            Some(lower) => self.halves &= !(1 << lower),
+            None if is_lower => {
+                self.halves |= 1 << number;
+                return false;
+            }
+            None => {}
+        }
+        true
+    }
+}
+
+/// A BAR of a function at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BarPlace {
+    /// The function decodes its addresses.
+    Placed(Bar),
+    /// The function decodes no addresses of this BAR, by its number.
+    Off(u8),
 }
 
 /// The functions of a machine, by bus, device and function.
@@ -91,30 +169,51 @@ impl Functions {
             (SUBSYSTEM, 2, false) => c.subsystem = Some((low, c.subsystem.map_or(0, |s| s.1))),
             (0x2e, 2, false) => c.subsystem = Some((c.subsystem.map_or(0, |s| s.0), low)),
             (INTERRUPT, ..) => c.irq = Some(value & 0xff),
-            (ROM, 4, _) => return Self::apply_access(&mut c.rom, write, value),
+            (COMMAND, 4 | 2, _) => {
+                let [low, high] = low.to_le_bytes();
+                return c.access_command(write, Some(low), Some(high));
+            }
+            (COMMAND, 1, _) => return c.access_command(write, Some(low as u8), None),
+            (5, 1, _) => return c.access_command(write, None, Some(low as u8)),
+            (ROM, 4, true) => {
+                c.rom.write(value);
+                return !c.rom.asked;
+            }
+            (ROM, 4, false) => c.rom.read(value),
             (r, 4, _) if r % 4 == 0 && (FIRST_BAR..FIRST_BAR + 4 * BARS).contains(&r) => {
-                if let Some(bar) = c.bars.get_mut(((r - FIRST_BAR) / 4) as usize) {
-                    return Self::apply_access(bar, write, value);
-                }
+                return c.access_bar(((r - FIRST_BAR) / 4) as usize, write, value);
             }
             _ => {}
         }
         false
     }
 
-    fn apply_access(register: &mut Register, write: bool, value: u32) -> bool {
-        if write {
-            register.write(value);
-            !register.asked
-        } else {
-            register.read(value);
-            false
+    /// Returns the places of the BARs of a function. A 64-bit BAR of which the lower half alone was written is absent:
+    /// it stays where it is.
+    pub(super) fn places(&mut self, place: u32) -> Vec<BarPlace> {
+        let Some(c) = self.all.get_mut(&place) else {
+            return Vec::new();
+        };
+        let all = bars(c);
+        let mut places = Vec::with_capacity(all.len());
+        for number in 0..=EXPANSION_ROM {
+            if c.halves >> number & 1 == 1 {
+                continue;
+            }
+            match all.iter().find(|b| b.number == number && c.decodes(b.ports)) {
+                Some(bar) => {
+                    places.push(BarPlace::Placed(bar.clone()));
+                    if let Some(last) = c.last.get_mut(usize::from(number)) {
+                        *last = Some(bar.clone());
+                    }
+                }
+                None if c.last.get(usize::from(number)).is_some_and(Option::is_some) => {
+                    places.push(BarPlace::Off(number));
+                }
+                None => {}
+            }
         }
-    }
-
-    /// Returns the known BARs of a function.
-    pub(super) fn bars(&self, place: u32) -> Vec<Bar> {
-        self.all.get(&place).map(bars).unwrap_or_default()
+        places
     }
 
     /// Returns all functions with known ids.
@@ -131,13 +230,23 @@ impl Functions {
                     class: c.class,
                     revision: c.revision,
                     irq: c.irq.filter(|i| (1..0xff).contains(i)),
-                    bars: bars(c),
+                    bars: last_bars(c),
                 },
                 driver: String::new(),
                 place,
             })
             .collect()
     }
+}
+
+/// Returns the BARs of a function where they were last.
+fn last_bars(c: &Config) -> Vec<Bar> {
+    let now = bars(c);
+    let of = |n: u8| {
+        let last = c.last.get(usize::from(n)).cloned().flatten();
+        last.or_else(|| now.iter().find(|b| b.number == n).cloned())
+    };
+    (0..=EXPANSION_ROM).filter_map(of).collect()
 }
 
 fn bars(c: &Config) -> Vec<Bar> {
@@ -244,5 +353,34 @@ mod tests {
         );
         let report: Vec<_> = gpu.bars.iter().map(|b| (b.number, b.base.get(), b.bytes)).collect();
         assert_eq!(report, [(4, 0x80_fe00_0000, 0x4000)]);
+    }
+
+    #[test]
+    fn a_base_in_halves_is_placed_when_both_are_written() {
+        let mut f = Functions::default();
+        let at = 0x20;
+        let base = |f: &mut Functions| match f.places(at)[..] {
+            [BarPlace::Placed(ref b)] => Some(b.base.get()),
+            [BarPlace::Off(0)] => Some(0),
+            [] => None,
+            ref other => panic!("{other:?}"),
+        };
+        f.access(at, false, 0, 4, 0x1111_1af4);
+        for (register, answer) in [(0x10, 0xffff_0004), (0x14, u32::MAX)] {
+            f.access(at, true, register, 4, u32::MAX);
+            f.access(at, false, register, 4, answer);
+        }
+        assert!(!f.access(at, true, 0x10, 4, 0xfe00_0004));
+        assert_eq!(base(&mut f), None);
+        assert!(f.access(at, true, 0x14, 4, 0x80));
+        assert_eq!(base(&mut f), Some(0x80_fe00_0000));
+        // Decoding off ends the window; on, it lies where the registers say.
+        assert!(f.access(at, true, 4, 2, 0));
+        assert_eq!(base(&mut f), Some(0));
+        f.access(at, true, 0x10, 4, 0xfc00_0004);
+        assert!(f.access(at, true, 4, 1, 6));
+        assert_eq!(base(&mut f), Some(0x80_fc00_0000));
+        assert!(f.access(at, true, 4, 2, 0));
+        assert_eq!(f.functions()[0].pci.bars[0].base.get(), 0x80_fc00_0000);
     }
 }

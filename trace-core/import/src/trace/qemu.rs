@@ -1,24 +1,35 @@
-//! The importer of QEMU's trace of device accesses: `-trace enable=memory_region_ops_*,file=…`. It has every access of
-//! the machine from the firmware's first on: memory and ports. Configuration space is accessed by ports 0xcf8 and 0xcfc
-//! or by a memory window. It has no times unless requested. The BARs of functions are learnt from the accesses to
-//! configuration space.
+//! The importer of QEMU's traces: accesses to the devices of the machine, `memory_region_ops_*`, and to the regions of
+//! devices that are passed through, `vfio_region_*`. A trace is a log of the backends `log`, `syslog` or `ftrace`
+//! ([`line`]), or a file of the backend `simple` ([`simple`]).
 //!
-//! ```text
-//! [PID@SECONDS.MICROSECONDS:]memory_region_ops_read|write cpu N mr POINTER addr ADDRESS value VALUE size N name 'NAME'
-//! ```
-//!
-//! Sources: QEMU's `docs/devel/tracing.rst`, `system/trace-events`, and the traces themselves.
+//! The first have every access of the machine from the firmware's first on: memory and ports. Configuration space is
+//! accessed by ports 0xcf8 and 0xcfc or by a memory window, and gives the BARs of each function; a BAR that moves is
+//! followed. On a machine without PCI, each region that the trace names is a window of its own. Sources: QEMU's
+//! `docs/devel/tracing.rst`, `system/trace-events`, and the traces themselves.
+
+mod line;
+mod region_use;
+mod simple;
+mod simple_file;
+mod vfio;
+
+pub(super) use simple_file::read_simple;
 
 use super::device::PORTS;
-use super::kernel::{Names, mask};
 use super::log::{Format, Log};
-use super::mmio_regions::{MmioRegions, Owner};
-use super::pci_config::Functions;
+use super::mmio_regions::{Extent, MmioRegions, Owner, find_mapped_range};
+use super::names::Names;
+use super::pci_config::{BarPlace, Functions};
+use super::placement::Placement;
 use super::rows::{AccessTarget, Rows, UnusableLines};
-use super::text::{self, Line};
+use super::score::LineScore;
+use super::text;
+use line::{CONFIG_REGION, Item, ParsedLine, QemuEvent};
+use region_use::{RegionKey, RegionUse};
 use std::collections::HashMap;
 use trace_core::finding::{Finding, FindingKind};
-use trace_core::recording::Clock;
+use trace_core::recording::{Clock, InterruptRow};
+use vfio::VfioDevices;
 
 /// Value of [`trace_core::recording::Identity::source`].
 const SOURCE: &str = "qemu-trace";
@@ -39,64 +50,22 @@ const LEGACY_PORTS: (u64, u64) = (0x3b0, 0x30);
 /// Maximum number of region names that are listed.
 const MAX_NAMES: usize = 8;
 
-/// An access of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Item {
-    time: u64,
-    address: u64,
-    value: u64,
-    write: bool,
-    width: u8,
-    name: u16,
-}
-
-/// Whether a line is one of this format.
-pub(super) fn is_line(line: &[u8]) -> bool {
-    item(line, &mut Names::default()).is_some()
-}
-
-fn item(line: &[u8], names: &mut Names) -> Option<Item> {
-    let mut time = 0;
-    let mut l = Line::new(line);
-    l.blanks();
-    if l.rest().first()?.is_ascii_digit() {
-        let at = memchr::memchr(b'@', l.rest())?;
-        let stamp = l.rest().get(at + 1..)?;
-        let end = memchr::memchr(b':', stamp)?;
-        time = Line::new(stamp.get(..end)?).time()?;
-        l = Line::new(stamp.get(end + 1..)?);
+/// Returns how well a line fits the format.
+pub(super) fn score(line: &[u8]) -> LineScore {
+    match line::parse_line(line, &mut Names::default()) {
+        ParsedLine::Item(item) => match item.event {
+            QemuEvent::Region { .. } | QemuEvent::Vfio { .. } => LineScore::Access,
+            _ => LineScore::Frame,
+        },
+        ParsedLine::Other => LineScore::Frame,
+        ParsedLine::Incomplete(missing) => LineScore::Near(missing),
+        ParsedLine::Foreign => LineScore::Foreign,
     }
-    l.tag(b"memory_region_ops_")?;
-    let write = match l.word()? {
-        b"read" => false,
-        b"write" => true,
-        _ => return None,
-    };
-    l.tag(b" cpu ")?;
-    l.word()?;
-    l.tag(b" mr ")?;
-    l.word()?;
-    l.tag(b" addr ")?;
-    let address = l.hex()?;
-    l.tag(b" value ")?;
-    let value = l.hex()?;
-    l.tag(b" size ")?;
-    let width = match l.decimal()? {
-        w @ (1 | 2 | 4 | 8) => w as u8,
-        _ => return None,
-    };
-    let name = match l.tag(b" name '") {
-        Some(()) => l.rest().strip_suffix(b"'")?,
-        None => b"",
-    };
-    Some(Item {
-        time,
-        address,
-        value: value & mask(width),
-        write,
-        width,
-        name: names.number(name),
-    })
+}
+
+/// Whether these are the first bytes of a file of the backend `simple`.
+pub(super) fn is_simple(head: &[u8]) -> bool {
+    simple::version(head).is_some()
 }
 
 /// The content of a block.
@@ -105,6 +74,8 @@ pub(super) struct Parsed {
     names: Names,
     lines: u64,
     unusable: UnusableLines,
+    /// Losses: index of the item before which they are, and count.
+    lost: Vec<(usize, u64)>,
 }
 
 /// The format, with the state of the trace so far.
@@ -114,78 +85,317 @@ pub(super) struct Qemu {
     /// Function addresses in the order in which they get BARs.
     places: Vec<u32>,
     configs: HashMap<u32, Option<u16>>,
+    /// Base and size of each BAR that decodes.
+    placed: HashMap<(usize, u8), (u64, u64)>,
     selected: u32,
     names: Names,
     /// Number of accesses to other devices, by region name.
     others: HashMap<u16, u64>,
+    /// Whether regions without a BAR are windows: the trace has no accesses to BARs.
+    keeps_regions: bool,
+    /// Windows of regions by the upper half of their address.
+    regions: HashMap<(RegionKey, u64), Option<u16>>,
+    region_names: Vec<String>,
+    /// Accesses of each region to the BARs of each function.
+    use_of_regions: RegionUse,
+    vfio: VfioDevices,
+    known: Placement,
     timed: bool,
-}
-
-impl Default for Qemu {
-    fn default() -> Self {
-        let mut windows = MmioRegions::default();
-        windows.add(Owner::Legacy, LEGACY_MEMORY.0, LEGACY_MEMORY.1);
-        windows.add(Owner::Legacy, PORTS | LEGACY_PORTS.0, LEGACY_PORTS.1);
-        Self {
-            windows,
-            functions: Functions::default(),
-            places: Vec::new(),
-            configs: HashMap::new(),
-            selected: 0,
-            names: Names::default(),
-            others: HashMap::new(),
-            timed: false,
-        }
-    }
+    time: u64,
 }
 
 impl Qemu {
-    fn number(&mut self, place: u32) -> usize {
-        let at = self.places.iter().position(|p| *p == place);
-        at.unwrap_or_else(|| {
-            self.places.push(place);
-            self.places.len() - 1
-        })
+    /// Returns the format with the windows that the user placed. `keeps_regions`: each region that lies in no BAR is a
+    /// window too.
+    pub(super) fn new(known: &Placement, keeps_regions: bool) -> Self {
+        let mut windows = MmioRegions::default();
+        let mut region_names = Vec::new();
+        known.add_windows(&mut windows, &mut region_names);
+        if !keeps_regions {
+            windows.add(Owner::Legacy, LEGACY_MEMORY.0, LEGACY_MEMORY.1, Extent::Fixed);
+            windows.add(Owner::Legacy, PORTS | LEGACY_PORTS.0, LEGACY_PORTS.1, Extent::Fixed);
+        }
+        Self {
+            windows,
+            functions: Functions::default(),
+            // Functions that the user describes come first, with numbers that no function of the machine has.
+            places: (0..known.functions.len()).map(|n| u32::MAX - n as u32).collect(),
+            configs: HashMap::new(),
+            placed: HashMap::new(),
+            selected: 0,
+            names: Names::default(),
+            others: HashMap::new(),
+            keeps_regions,
+            regions: HashMap::new(),
+            region_names,
+            use_of_regions: RegionUse::default(),
+            vfio: VfioDevices::default(),
+            known: known.clone(),
+            timed: false,
+            time: 0,
+        }
     }
 
     /// Handles an access to a register of a function's configuration space.
-    fn config(&mut self, place: u32, register: u32, item: &Item, rows: &mut Rows) {
-        let is_reported = self
+    fn config(&mut self, place: u32, register: u32, access: RegisterAccess, rows: &mut Rows) {
+        let RegisterAccess {
+            time,
+            write,
+            width,
+            value,
+        } = access;
+        let mut is_changed = self
             .functions
-            .access(place, item.write, register, item.width, item.value as u32);
-        if is_reported {
-            let function = self.number(place);
-            for bar in self.functions.bars(place) {
-                let base = if bar.ports {
-                    PORTS | bar.base.get()
-                } else {
-                    bar.base.get()
-                };
-                self.windows.add(
-                    Owner::Bar {
-                        function,
-                        bar: bar.number,
-                    },
-                    base,
-                    bar.bytes,
-                );
-            }
+            .access(place, write, register, width.min(4), value as u32);
+        if width == 8 {
+            is_changed |= self
+                .functions
+                .access(place, write, register + 4, 4, (value >> 32) as u32);
+        }
+        if is_changed && place & vfio::PLACE == 0 {
+            self.place_bars(place);
         }
         let windows = &mut self.windows;
-        let window = self
-            .configs
-            .entry(place)
-            .or_insert_with(|| windows.add_separate(Owner::Config { place }, u64::from(CONFIG_BYTES)));
+        let window = self.configs.entry(place).or_insert_with(|| {
+            windows.add_separate(Owner::Config { place }, 0, u64::from(CONFIG_BYTES), Extent::Fixed)
+        });
         if let Some(window) = *window {
-            rows.access(
-                item.write,
-                item.time,
-                AccessTarget::Window(window, register),
-                item.width,
-                item.value,
-            );
+            rows.access(write, time, AccessTarget::Window(window, register), width, value);
         }
     }
+
+    /// Moves the windows of a function to where its BARs are.
+    fn place_bars(&mut self, place: u32) {
+        for bar in self.functions.places(place) {
+            let function = number(&mut self.places, place);
+            match bar {
+                BarPlace::Placed(bar) => {
+                    let base = if bar.ports {
+                        PORTS | bar.base.get()
+                    } else {
+                        bar.base.get()
+                    };
+                    let now = (base, bar.bytes);
+                    if self.placed.insert((function, bar.number), now) != Some(now) {
+                        let owner = Owner::Bar {
+                            function,
+                            bar: bar.number,
+                        };
+                        self.windows.place(owner, base, bar.bytes);
+                    }
+                }
+                BarPlace::Off(bar) => {
+                    if self.placed.remove(&(function, bar)).is_some() {
+                        self.windows.remove(Owner::Bar { function, bar });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Handles an access to a region of the machine. `name` is its number in the list of the trace.
+    fn region(
+        &mut self,
+        address: u64,
+        access: RegisterAccess,
+        (name, pointer): RegionKey,
+        kind: RegionKind,
+        rows: &mut Rows,
+    ) {
+        let RegisterAccess {
+            time,
+            write,
+            width,
+            value,
+        } = access;
+        if address == SELECT && width == 4 && kind.is_port {
+            if write {
+                self.selected = value as u32;
+            }
+            return;
+        }
+        if DATA.contains(&address) && self.selected >> 31 == 1 && kind.is_port {
+            let register = self.selected & 0xfc | (address & 3) as u32;
+            self.config(self.selected >> 8 & 0xffff, register, access, rows);
+            return;
+        }
+        if kind.is_config_window && address & 0xfff < u64::from(CONFIG_BYTES) {
+            let place = (address >> 12) as u32 & 0xffff;
+            self.config(place, (address & 0xff) as u32, access, rows);
+            return;
+        }
+        let is_port = address < MAX_PORTS && !self.keeps_regions;
+        let placed = if is_port { PORTS | address } else { address };
+        let target = match self.windows.find(placed) {
+            Some((window, offset)) => {
+                if !kind.is_nameless {
+                    self.use_of_regions.add((name, pointer), window, &self.windows);
+                }
+                AccessTarget::Window(window, offset)
+            }
+            None if self.keeps_regions => {
+                if kind.is_nameless {
+                    AccessTarget::Address(address)
+                } else {
+                    match self.region_window((name, pointer), address >> 32) {
+                        Some(window) => AccessTarget::Window(window, address as u32),
+                        None => AccessTarget::Address(address),
+                    }
+                }
+            }
+            None => {
+                *self.others.entry(name).or_insert(0) += 1;
+                return;
+            }
+        };
+        rows.access(write, time, target, width, value);
+    }
+
+    /// Returns the window of a region that has no BAR, for 4 GiB of addresses.
+    fn region_window(&mut self, region: RegionKey, upper: u64) -> Option<u16> {
+        let Self {
+            regions,
+            windows,
+            region_names,
+            names,
+            ..
+        } = self;
+        *regions.entry((region, upper)).or_insert_with(|| {
+            let name = u16::try_from(region_names.len()).ok()?;
+            let owner = Owner::Region { name, function: None };
+            let window = windows.add_separate(owner, upper << 32, 1 << 32, Extent::Fitted)?;
+            region_names.push(names.name(region.0));
+            Some(window)
+        })
+    }
+
+    fn item(&mut self, item: &Item, numbers: &[u16], kinds: &[RegionKind], rows: &mut Rows) {
+        if let Some(time) = item.time {
+            (self.timed, self.time) = (true, time);
+        }
+        let time = self.time;
+        let of = |n: u16| numbers.get(usize::from(n)).copied().unwrap_or(0);
+        let from = rows.len();
+        match item.event {
+            QemuEvent::Region {
+                write,
+                address,
+                value,
+                width,
+                name,
+                pointer,
+            } => {
+                let kind = kinds.get(usize::from(name)).copied().unwrap_or_default();
+                let access = RegisterAccess {
+                    time,
+                    write,
+                    width,
+                    value,
+                };
+                self.region(address, access, (of(name), pointer), kind, rows);
+            }
+            QemuEvent::Vfio {
+                device,
+                region: CONFIG_REGION,
+                write,
+                offset,
+                value,
+                width,
+            } => {
+                let device = of(device);
+                let place = VfioDevices::place(device);
+                // The device exists from its first access on.
+                let first = self.vfio_window(device, CONFIG_REGION, 0);
+                self.configs.entry(place).or_insert(first.map(|f| f.0));
+                if let Ok(register) = u32::try_from(offset)
+                    && register < 0x1000
+                {
+                    let access = RegisterAccess {
+                        time,
+                        write,
+                        width,
+                        value,
+                    };
+                    self.config(place, register, access, rows);
+                }
+            }
+            QemuEvent::Vfio {
+                device,
+                region,
+                write,
+                offset,
+                value,
+                width,
+            } => {
+                if let Some((window, offset)) = self.vfio_window(of(device), region, offset) {
+                    rows.access(write, time, AccessTarget::Window(window, offset), width, value);
+                } else {
+                    rows.unusable.count += 1;
+                }
+            }
+            QemuEvent::VfioSize { device, region, bytes } => {
+                let (places, windows) = (&mut self.places, &mut self.windows);
+                self.vfio
+                    .set_size((of(device), region), bytes, windows, |place| number(places, place));
+            }
+            QemuEvent::VfioInterrupt { device, vector } => {
+                let places = &mut self.places;
+                let line = self.vfio.interrupt(of(device), vector, |place| number(places, place));
+                if let Some(line) = line {
+                    rows.interrupt(time, InterruptRow { line, status: 0 });
+                }
+            }
+            QemuEvent::VfioMark { text } => rows.mark(time, self.names.name(of(text))),
+        }
+        if rows.len() > from {
+            rows.thread_of_last(item.thread);
+        }
+    }
+
+    fn vfio_window(&mut self, device: u16, region: u8, offset: u64) -> Option<(u16, u32)> {
+        let (places, windows) = (&mut self.places, &mut self.windows);
+        self.vfio
+            .window((device, region), offset, windows, &mut self.region_names, |place| {
+                number(places, place)
+            })
+    }
+}
+
+/// An access without its place.
+#[derive(Clone, Copy, Debug)]
+struct RegisterAccess {
+    time: u64,
+    write: bool,
+    width: u8,
+    value: u64,
+}
+
+/// What the name of a region says.
+#[derive(Clone, Copy, Debug, Default)]
+struct RegionKind {
+    /// It is the memory window of configuration space.
+    is_config_window: bool,
+    /// It may be the ports of configuration space.
+    is_port: bool,
+    is_nameless: bool,
+}
+
+impl RegionKind {
+    fn new(name: &str) -> Self {
+        Self {
+            is_config_window: name == CONFIG_WINDOW,
+            is_port: name.is_empty() || name.contains("pci") || name.contains("conf"),
+            is_nameless: name.is_empty(),
+        }
+    }
+}
+
+/// Returns the number of a function.
+fn number(places: &mut Vec<u32>, place: u32) -> usize {
+    places.iter().position(|p| *p == place).unwrap_or_else(|| {
+        places.push(place);
+        places.len() - 1
+    })
 }
 
 impl Format for Qemu {
@@ -197,12 +407,16 @@ impl Format for Qemu {
             names: Names::default(),
             lines: 0,
             unusable: UnusableLines::default(),
+            lost: Vec::new(),
         };
         for line in text::lines(block) {
             parsed.lines += 1;
-            match item(line, &mut parsed.names) {
-                Some(item) => parsed.items.push(item),
-                None => parsed.unusable.add(parsed.lines),
+            match line::parse_line(line, &mut parsed.names) {
+                ParsedLine::Item(item) => parsed.items.push(item),
+                ParsedLine::Other => {}
+                ParsedLine::Incomplete(_) => parsed.unusable.add(parsed.lines),
+                ParsedLine::Foreign if super::ftrace::is_frame(line) => {}
+                ParsedLine::Foreign => parsed.unusable.add(parsed.lines),
             }
         }
         parsed
@@ -216,50 +430,39 @@ impl Format for Qemu {
             ..Rows::default()
         };
         rows.reserve(parsed.items.len());
-        let by_window: Vec<bool> = numbers.iter().map(|n| self.names.name(*n) == CONFIG_WINDOW).collect();
-        for item in parsed.items {
-            self.timed |= item.time != 0;
-            if item.address == SELECT && item.width == 4 {
-                if item.write {
-                    self.selected = item.value as u32;
-                }
-            } else if DATA.contains(&item.address) && self.selected >> 31 == 1 {
-                let register = self.selected & 0xfc | (item.address & 3) as u32;
-                self.config(self.selected >> 8 & 0xffff, register, &item, &mut rows);
-            } else if by_window.get(usize::from(item.name)) == Some(&true)
-                && item.address & 0xfff < u64::from(CONFIG_BYTES)
-            {
-                let place = (item.address >> 12) as u32 & 0xffff;
-                self.config(place, (item.address & 0xff) as u32, &item, &mut rows);
-            } else {
-                let address = if item.address < MAX_PORTS {
-                    PORTS | item.address
-                } else {
-                    item.address
-                };
-                match self.windows.find(address) {
-                    Some((window, offset)) => {
-                        rows.access(
-                            item.write,
-                            item.time,
-                            AccessTarget::Window(window, offset),
-                            item.width,
-                            item.value,
-                        );
-                    }
-                    None => {
-                        let name = numbers.get(usize::from(item.name)).copied().unwrap_or(0);
-                        *self.others.entry(name).or_insert(0) += 1;
-                    }
-                }
+        let kinds: Vec<RegionKind> = numbers.iter().map(|n| RegionKind::new(&self.names.name(*n))).collect();
+        let mut lost = parsed.lost.into_iter().peekable();
+        for (at, item) in parsed.items.iter().enumerate() {
+            while let Some((_, count)) = lost.next_if(|(before, _)| *before <= at) {
+                rows.lose(Some(count), "QEMU's buffer was full".to_owned());
             }
+            self.item(item, &numbers, &kinds, &mut rows);
         }
-        // Every window is known: accesses without one were counted above.
-        rows.settle(&mut self.windows, |address| (address, address, false));
+        for (_, count) in lost {
+            rows.lose(Some(count), "QEMU's buffer was full".to_owned());
+        }
+        rows.settle(&mut self.windows, |address| find_mapped_range(&[], address));
         log.push(rows);
     }
 
-    fn finish(self, log: &mut Log) {
+    fn finish(mut self, log: &mut Log) {
+        self.vfio.add_unused(&mut self.windows);
+        // In the order of window numbers; functions without windows come after them.
+        let mut all = self.functions.functions();
+        let mut functions = Vec::new();
+        for (n, place) in self.places.iter().enumerate() {
+            if let Some(known) = self.known.functions.get(n) {
+                functions.push(known.clone());
+                continue;
+            }
+            let passed = self.vfio.function(*place, &self.functions, &self.names);
+            let at = all.iter().position(|f| f.place == *place);
+            let seen = at.map(|at| all.remove(at));
+            functions.push(passed.or(seen).unwrap_or_default());
+        }
+        functions.extend(all.into_iter().filter(|f| f.place & vfio::PLACE == 0));
+        log.findings
+            .extend(self.use_of_regions.contradictions(&functions, &self.names));
         let count: u64 = self.others.values().sum();
         if count > 0 {
             let mut names: Vec<(u64, String)> = self
@@ -280,53 +483,31 @@ impl Format for Qemu {
             );
             log.findings
                 .push(Finding::new(FindingKind::NotUsed, "other devices", message));
+            log.has_other_regions = true;
         }
         if !self.timed {
             let message = "the trace holds no times; every event has the time 0";
             log.findings.push(Finding::new(FindingKind::Assumed, "times", message));
             log.clock = Clock::SinceStart;
         }
-        // In the order of window numbers; functions without windows come after them.
-        let mut all = self.functions.functions();
-        all.sort_by_key(|f| self.places.iter().position(|p| *p == f.place).unwrap_or(usize::MAX));
-        let mut functions = Vec::new();
-        for place in &self.places {
-            let at = all.iter().position(|f| f.place == *place);
-            functions.push(at.map(|at| all.remove(at)).unwrap_or_default());
+        if self.keeps_regions && !self.regions.is_empty() {
+            let message = "the trace has no accesses to windows of a PCI function, so each region that it names is a \
+                           space. It does not say where a region begins: each space begins at the page of its lowest \
+                           access";
+            log.findings.push(Finding::new(FindingKind::Assumed, "spaces", message));
+            // A function without windows is not the device of these regions.
+            functions.clear();
         }
-        functions.extend(all);
+        log.requested = self.vfio.lines();
+        log.names = self.region_names;
         log.functions = functions;
         log.windows = self.windows;
         log.source = SOURCE;
-        log.tool = "QEMU trace".to_owned();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn qemu_trace_line_parses_as_an_access() {
-        let mut names = Names::default();
-        let line = b"memory_region_ops_write cpu -1 mr 0x55f9c3e560a0 addr 0xfee00000 value 0x1122334455 size 4 name 'apic-msi'";
-        let a = item(line, &mut names).unwrap();
-        assert_eq!(
-            (a.write, a.address, a.value, a.width, a.time),
-            (true, 0xfee0_0000, 0x2233_4455, 4, 0)
-        );
-        assert_eq!(names.name(a.name), "apic-msi");
-        let line = b"1234@1700000000.000001:memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1";
-        assert_eq!(item(line, &mut names).unwrap().time, 1_700_000_000_000_001_000);
-        for invalid in [
-            "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 3 name 'x'",
-            "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0",
-            "memory_region_ops_look cpu 0 mr 0x1 addr 0x71 value 0x0 size 1 name 'x'",
-            "1234:memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1",
-            "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1 name 'x",
-            "",
-        ] {
-            assert_eq!(item(invalid.as_bytes(), &mut names), None, "{invalid}");
+        log.tool = if self.vfio.is_empty() {
+            "QEMU trace"
+        } else {
+            "QEMU trace of VFIO"
         }
+        .to_owned();
     }
 }

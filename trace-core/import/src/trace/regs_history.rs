@@ -17,7 +17,7 @@ mod stitch;
 use super::source::{self, End};
 use super::text;
 use crate::error::{FilePosition, ImportError};
-use base::{Base, Entry, MAX_BYTES, MIN_BYTES};
+use base::{Base, Entry, MAX_BYTES, MIN_BYTES, has_command_streams};
 use line::ParsedLine;
 use memchr::memmem;
 use std::path::Path;
@@ -205,6 +205,18 @@ impl ParsedLog {
         }
         let mut findings = self.findings(&made, &base, end);
         let gpu_id = made.gpu_id.or(options.gpu_id).unwrap_or(0);
+        if has_command_streams(Some(gpu_id).filter(|id| *id != 0), made.reach) {
+            let id = match gpu_id {
+                0 => "its accesses reach beyond the registers of a job manager".to_owned(),
+                id => format!("its id is {id:#010x}"),
+            };
+            let message = format!(
+                "the GPU has a command stream front end and no job manager ({id}): the registers of GPU_CONTROL and of \
+                 the firmware's interrupts have names; work goes to the firmware through memory and doorbells, so the \
+                 history shows no jobs"
+            );
+            findings.push(Finding::new(FindingKind::Assumed, "registers", message));
+        }
         if gpu_id == 0 {
             let message = "the history has no read of the GPU id, so its registers have no names; --gpu-id VALUE sets \
                            it";

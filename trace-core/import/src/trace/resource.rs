@@ -3,40 +3,19 @@
 //! `Documentation/PCI/sysfs-pci.rst` and `include/linux/ioport.h`.
 
 use super::device::Function;
-use super::source;
 use super::text::{self, Line};
-use crate::error::{FilePosition, ImportError};
-use std::path::Path;
 use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction};
 
-/// Suffix of the file next to a log.
-pub(super) const ENDING: &str = ".resource.txt";
-/// Maximum size of the file, bytes.
-const MAX_RESOURCE_BYTES: u64 = 1 << 16;
 /// Flags of a BAR: x86 ports, and memory whose reads have no side effects.
 const PORTS: u64 = 0x100;
 const PREFETCHABLE: u64 = 0x2000;
 
-/// Returns the device whose BARs a file next to a log gives, or `None` if there is no such file.
-///
-/// # Errors
-///
-/// When the file cannot be read, or a line of it is malformed.
-pub(super) fn read_sibling(log: &Path) -> Result<Option<Function>, ImportError> {
-    let path = source::sibling_path(log, ENDING);
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let bytes = source::read_file(&path, MAX_RESOURCE_BYTES).map_err(|e| ImportError::io(&path, e))?;
-    let bytes = bytes.ok_or_else(|| {
-        let message = format!("the windows of a function must be smaller than {MAX_RESOURCE_BYTES} bytes");
-        ImportError::malformed(&path, FilePosition::Whole, message)
-    })?;
-    parse(&bytes).map(Some).map_err(|line| {
-        let message = "expected the first and last address of a window and its flags, in hexadecimal";
-        ImportError::malformed(&path, FilePosition::Line(line), message)
-    })
+/// Whether a line has the form of this file.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    let words = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+    let numbers = words.map(|w| w.starts_with(b"0x") && text::hex(w).is_some());
+    numbers.clone().count() == 3 && numbers.clone().all(|is| is)
 }
 
 /// Parses the file's text; the error is the number of the malformed line.

@@ -3,8 +3,10 @@
 
 use super::mmio_regions::{MmioRegions, NOWHERE, STRAY};
 use trace_core::RegOffset;
-use trace_core::recording::{DmaMapRow, EventKind, InterruptRow, UndecodedRow};
+use trace_core::recording::{DmaMapRow, EventKind, InterruptRow, SubmitRow, UndecodedRow};
 
+/// Number of side tables: see [`Rows::tables`].
+pub(super) const TABLES: usize = 6;
 /// Maximum number of line numbers of unusable lines that are kept for the report.
 const FIRST_LINES: usize = 4;
 
@@ -91,6 +93,7 @@ pub(super) struct Rows {
     pub(super) undecoded: Vec<UndecodedRow>,
     pub(super) dma_maps: Vec<DmaMapRow>,
     pub(super) marks: Vec<String>,
+    pub(super) submits: Vec<SubmitRow>,
     pub(super) strays: Vec<StrayAccess>,
     pub(super) lost: Vec<LostRows>,
     /// Number of lines of the piece, and its unusable lines.
@@ -115,7 +118,8 @@ impl Rows {
             + self.width.capacity()
             + self.interrupts.capacity() * size_of::<InterruptRow>()
             + self.undecoded.capacity() * size_of::<UndecodedRow>()
-            + self.dma_maps.capacity() * size_of::<DmaMapRow>();
+            + self.dma_maps.capacity() * size_of::<DmaMapRow>()
+            + self.submits.capacity() * size_of::<SubmitRow>();
         let marks: usize = self.marks.iter().map(|m| m.capacity() + TEXT).sum();
         let lost: usize = self.lost.iter().map(|l| l.reason.capacity() + TEXT + 24).sum();
         (columns + marks + lost) as u64
@@ -186,7 +190,8 @@ impl Rows {
         windows.count(&self.window);
     }
 
-    /// Moves events of joined windows ([`MmioRegions::join`]) to their new windows.
+    /// Moves events to other windows and offsets, as [`MmioRegions::join`] and [`MmioRegions::fit`] return them: offsets
+    /// change modulo 2^32.
     pub(super) fn move_to(&mut self, moved: &[(u16, u32)]) {
         let (mut access, mut undecoded) = (0, 0);
         for (kind, window) in self.kind.iter().zip(&mut self.window) {
@@ -195,13 +200,13 @@ impl Rows {
                 Some(EventKind::Read | EventKind::Write) => {
                     access += 1;
                     if let (Some((to, by)), Some(offset)) = (place, self.offset.get_mut(access - 1)) {
-                        (*window, *offset) = (*to, offset.saturating_add(*by));
+                        (*window, *offset) = (*to, offset.wrapping_add(*by));
                     }
                 }
                 Some(EventKind::Undecoded) => {
                     undecoded += 1;
                     if let (Some((to, by)), Some(u)) = (place, self.undecoded.get_mut(undecoded - 1)) {
-                        (*window, u.offset) = (*to, u.offset.saturating_add(*by));
+                        (*window, u.offset) = (*to, u.offset.wrapping_add(*by));
                     }
                 }
                 _ => {}
@@ -209,15 +214,41 @@ impl Rows {
         }
     }
 
+    /// Widens the first and the last accessed offset of each window, by number.
+    pub(super) fn widen(&self, accessed: &mut [Option<(u32, u32)>]) {
+        let (mut access, mut undecoded) = (0, 0);
+        for (kind, window) in self.kind.iter().zip(&self.window) {
+            let range = match EventKind::from_raw(*kind) {
+                Some(EventKind::Read | EventKind::Write) => {
+                    access += 1;
+                    let width = self.width.get(access - 1).copied().unwrap_or(1);
+                    let at = self.offset.get(access - 1).copied();
+                    at.map(|at| (at, at.saturating_add(u32::from(width.saturating_sub(1)))))
+                }
+                Some(EventKind::Undecoded) => {
+                    undecoded += 1;
+                    let row = self.undecoded.get(undecoded - 1);
+                    row.map(|u| (u.offset.get(), u.offset.get()))
+                }
+                _ => None,
+            };
+            if let (Some((low, high)), Some(slot)) = (range, accessed.get_mut(usize::from(*window))) {
+                let (first, last) = slot.unwrap_or((low, high));
+                *slot = Some((first.min(low), last.max(high)));
+            }
+        }
+    }
+
     /// Returns the number of rows of each table: accesses, interrupts, marks, undecoded accesses, memory for the
-    /// device.
-    pub(super) fn tables(&self) -> [usize; 5] {
+    /// device, submits.
+    pub(super) fn tables(&self) -> [usize; TABLES] {
         [
             self.offset.len(),
             self.interrupts.len(),
             self.marks.len(),
             self.undecoded.len(),
             self.dma_maps.len(),
+            self.submits.len(),
         ]
     }
 
@@ -258,6 +289,12 @@ impl Rows {
         self.dma_maps.push(row);
     }
 
+    /// Adds a submit.
+    pub(super) fn submit(&mut self, time: u64, row: SubmitRow) {
+        self.row(EventKind::Submit, NOWHERE, time);
+        self.submits.push(row);
+    }
+
     /// Sets the thread of the last event.
     pub(super) fn thread_of_last(&mut self, thread: u32) {
         if thread != 0 || !self.thread.is_empty() {
@@ -275,6 +312,7 @@ impl Rows {
             EventKind::Mark => 2,
             EventKind::Undecoded => 3,
             EventKind::DmaMap => 4,
+            EventKind::Submit => 5,
             _ => 0,
         }
     }
@@ -287,6 +325,7 @@ impl Rows {
             EventKind::Mark => self.marks.push(from.marks.get(row)?.clone()),
             EventKind::Undecoded => self.undecoded.push(*from.undecoded.get(row)?),
             EventKind::DmaMap => self.dma_maps.push(*from.dma_maps.get(row)?),
+            EventKind::Submit => self.submits.push(*from.submits.get(row)?),
             _ => {
                 let (offset, width, value) = (*from.offset.get(row)?, *from.width.get(row)?, *from.value.get(row)?);
                 self.offset.push(offset);
@@ -312,7 +351,7 @@ impl Rows {
             let fits = |k: u8| EventKind::from_raw(k).is_some_and(|k| Self::table_of(k) == table);
             all.filter(|(k, _)| fits(**k)).map(|(_, k)| *k).collect()
         };
-        let [accesses, interrupts, marks, undecoded, dma_maps] = [0, 1, 2, 3, 4].map(of);
+        let [accesses, interrupts, marks, undecoded, dma_maps, submits] = [0, 1, 2, 3, 4, 5].map(of);
         filter(&mut self.offset, &accesses);
         filter(&mut self.width, &accesses);
         filter(&mut self.value, &accesses);
@@ -320,6 +359,7 @@ impl Rows {
         filter(&mut self.marks, &marks);
         filter(&mut self.undecoded, &undecoded);
         filter(&mut self.dma_maps, &dma_maps);
+        filter(&mut self.submits, &submits);
         filter(&mut self.kind, kept);
         filter(&mut self.window, kept);
         filter(&mut self.time, kept);

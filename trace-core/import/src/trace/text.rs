@@ -123,6 +123,74 @@ pub(super) fn hex(field: &[u8]) -> Option<u64> {
     line.rest().is_empty().then_some(value)
 }
 
+/// Returns the mask of a value of a width.
+pub(super) fn mask(width: u8) -> u64 {
+    match width {
+        8.. => u64::MAX,
+        w => (1 << (8 * u32::from(w))) - 1,
+    }
+}
+
+/// Parses a whole field as a time of ISO 8601 with its zone, `2026-03-14T09:26:53.589013Z` or with `+01:00` in place of
+/// `Z`. Returns nanoseconds since 1970.
+pub(super) fn iso_time(field: &[u8]) -> Option<u64> {
+    fn digits(field: &[u8], at: usize, count: usize) -> Option<u64> {
+        let part = field.get(at..at + count)?;
+        part.iter().try_fold(0u64, |value, digit| {
+            let digit = digit.checked_sub(b'0').filter(|d| *d < 10)?;
+            Some(value * 10 + u64::from(digit))
+        })
+    }
+    let is_form = field.get(4) == Some(&b'-')
+        && field.get(7) == Some(&b'-')
+        && matches!(field.get(10), Some(b'T' | b' '))
+        && field.get(13) == Some(&b':')
+        && field.get(16) == Some(&b':');
+    if !is_form {
+        return None;
+    }
+    let (year, month, day) = (digits(field, 0, 4)?, digits(field, 5, 2)?, digits(field, 8, 2)?);
+    let (hour, minute, second) = (digits(field, 11, 2)?, digits(field, 14, 2)?, digits(field, 17, 2)?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 24 || minute > 59 || second > 60 {
+        return None;
+    }
+    let mut rest = field.get(19..)?;
+    let (mut part, mut unit) = (0u64, 1_000_000_000u64);
+    if let [b'.' | b',', after @ ..] = rest {
+        rest = after;
+        while let [digit @ b'0'..=b'9', after @ ..] = rest {
+            unit /= 10;
+            part += u64::from(digit - b'0') * unit;
+            rest = after;
+        }
+    }
+    // Minutes that the zone is ahead of the universal time.
+    let ahead = match rest {
+        b"Z" | b"z" | b"" => 0i64,
+        [sign @ (b'+' | b'-'), zone @ ..] => {
+            let hours = digits(zone, 0, 2)?;
+            let minutes = match zone.get(2..)? {
+                b"" => 0,
+                [b':', ..] if zone.len() == 5 => digits(zone, 3, 2)?,
+                _ if zone.len() == 4 => digits(zone, 2, 2)?,
+                _ => return None,
+            };
+            let all = i64::try_from(hours * 60 + minutes).ok()?;
+            if *sign == b'-' { -all } else { all }
+        }
+        _ => return None,
+    };
+    // Days since 1970-01-01, with years that begin in March.
+    let (year, month) = (i64::try_from(year).ok()?, i64::try_from(month).ok()?);
+    let shifted = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + i64::try_from(day).ok()? - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let of_day = i64::try_from(hour * 3600 + minute * 60 + second).ok()?;
+    let seconds = u64::try_from(days * 86_400 + of_day - ahead * 60).ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(part)
+}
+
 /// Returns the lines of a block, without their ends.
 pub(crate) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
@@ -164,6 +232,25 @@ mod tests {
             "1.5s",
         ] {
             assert_eq!(Line::new(invalid.as_bytes()).time(), None, "{invalid}");
+        }
+    }
+
+    #[test]
+    fn times_of_iso_8601_count_from_1970() {
+        for (text, time) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2026-03-14T09:26:53.589013Z", Some(1_773_480_413_589_013_000)),
+            ("2026-03-14T10:26:53.589013+01:00", Some(1_773_480_413_589_013_000)),
+            ("2026-03-14T03:56:53.589013-0530", Some(1_773_480_413_589_013_000)),
+            ("2024-02-29T23:59:59.5Z", Some(1_709_251_199_500_000_000)),
+            ("2100-03-01T00:00:00Z", Some(4_107_542_400_000_000_000)),
+            ("1969-12-31T23:59:59Z", None),
+            ("2026-13-14T09:26:53Z", None),
+            ("2026-03-14T09:26:5", None),
+            ("2026-03-14T09:26:53X", None),
+            ("2026-03-14", None),
+        ] {
+            assert_eq!(iso_time(text.as_bytes()), time, "{text}");
         }
     }
 

@@ -21,6 +21,7 @@ mod packed;
 mod published;
 mod regs_history;
 mod screens;
+mod text_logs;
 mod trimmed_logs;
 
 use std::path::{Path, PathBuf};

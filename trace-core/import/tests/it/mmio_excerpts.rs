@@ -231,7 +231,12 @@ fn accesses_outside_known_mmio_regions_are_omitted() {
         };
         trace::import(&excerpt("panfrost-arm64.txt"), &options, &Progress::new())
     };
-    let count = |r: &Recording| r.events.accesses(0..r.events.len()).count();
+    let count = |r: &Recording| {
+        r.events
+            .accesses(0..r.events.len())
+            .filter(|(_, a)| a.space == 0)
+            .count()
+    };
     let all = count(&within(&[]).unwrap());
     assert_eq!(count(&within(&[(0x4f00_0000, 0x1_0000)]).unwrap()), all);
     let part = count(&within(&[(0x4f00_0000, 0x10)]).unwrap());
@@ -246,7 +251,13 @@ fn platform_device_has_the_regions_its_driver_mapped() {
         ..Options::default()
     };
     let r = trace::import(&excerpt("panfrost-arm64.txt"), &options, &Progress::new()).unwrap();
-    assert_eq!(spaces(&r), [("reg0", SpaceKind::Registers, 0x1_0000)]);
+    // The log maps the first range. It does not map that of another device, which keeps its virtual address.
+    assert_eq!(spaces(&r)[0], ("reg0", SpaceKind::Registers, 0x1_0000));
+    assert!(
+        spaces(&r)[1..].iter().all(|s| s.0.starts_with("memory@0xffff")),
+        "{:?}",
+        spaces(&r)
+    );
     let Some(Hardware::Platform(PlatformDevice {
         compatible, windows, ..
     })) = r.hardware()
@@ -259,7 +270,8 @@ fn platform_device_has_the_regions_its_driver_mapped() {
     );
     assert_eq!(r.metadata.identity.driver, "panfrost");
     let all = describe_events(&r);
-    assert_eq!(&all[1..3], ["W4 reg0+0x28 0x0", "W4 reg0+0x24 0x100"]);
+    let first: Vec<_> = all.iter().filter(|t| t.contains("reg0+")).take(2).collect();
+    assert_eq!(first, ["W4 reg0+0x28 0x0", "W4 reg0+0x24 0x100"]);
 }
 
 #[test]
@@ -458,6 +470,7 @@ fn clock_logs_match_qemus_trace() {
         let options = Options {
             device: Some(DeviceName::Compatible("arm,pl031".into())),
             windows: vec![(PhysAddr::new(0x901_0000), 0x1000)],
+            ..Options::default()
         };
         let r = trace::import(&excerpt(&format!("pl031-{kind}.txt.gz")), &options, &Progress::new()).unwrap();
         let accesses: Vec<_> = r
@@ -602,7 +615,7 @@ fn accesses_at_any_address_are_imported() {
     assert_eq!(&names[..3], ["bar0", "bar1", "bar1+0x100000000"]);
     assert_eq!(describe_events(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
     assert!(
-        describe_events(&r)[3].ends_with("+0xffff 0x1"),
+        describe_events(&r)[3].ends_with("+0xfff 0x1"),
         "{:?}",
         describe_events(&r)
     );
@@ -654,10 +667,10 @@ fn invalid_expected_picture_is_a_finding() {
 }
 
 /// A small random number generator.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -686,6 +699,24 @@ const HOSTILE: [&[u8]; 16] = [
     b"x-1 [000] .... 1.0: i: (ioremap+0x0/0x1) phys=0xffffffffffffffff size=0xffffffffffffffff\n",
 ];
 
+/// Replaces a few fields of a text, or the rest of them, by hostile ones.
+pub(crate) fn mutate(original: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut text = original.to_vec();
+    for _ in 0..=numbers.below(12) {
+        let from = numbers.below(text.len());
+        let to = text[from..]
+            .iter()
+            .position(|b| b" \n=,".contains(b))
+            .map_or(text.len(), |n| from + n);
+        let replacement = HOSTILE[numbers.below(HOSTILE.len())];
+        text.splice(from..to, replacement.iter().copied());
+        if text.is_empty() {
+            break;
+        }
+    }
+    text
+}
+
 #[test]
 fn mutated_logs_import_to_valid_recordings() {
     let folder = tempfile::tempdir().unwrap();
@@ -702,17 +733,7 @@ fn mutated_logs_import_to_valid_recordings() {
         let original = std::fs::read(excerpt(name)).unwrap();
         let mut numbers = Numbers(seed as u64);
         for round in 0..150 {
-            let mut text = original.clone();
-            for _ in 0..=numbers.below(12) {
-                // The test replaces a field, or the rest of one.
-                let from = numbers.below(text.len());
-                let to = text[from..]
-                    .iter()
-                    .position(|b| b" \n=,".contains(b))
-                    .map_or(text.len(), |n| from + n);
-                let replacement = HOSTILE[numbers.below(HOSTILE.len())];
-                text.splice(from..to, replacement.iter().copied());
-            }
+            let mut text = mutate(&original, &mut numbers);
             if round % 10 == 9 {
                 text.truncate(numbers.below(text.len()));
             }

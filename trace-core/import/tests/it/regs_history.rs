@@ -329,3 +329,63 @@ fn mali_g71_accesses_round_trip_through_a_history() {
         assert!(finding_messages(&r, FindingKind::Assumed)[0].contains("0xffffff8008a80000"));
     }
 }
+
+/// Accesses of a GPU with a command stream front end, at these offsets.
+fn print_streams(with_id: bool) -> String {
+    let id = [(false, 0x0, 0xa867_0005u32), (false, 0x4, 0x0713_0206)];
+    let running = [
+        (true, 0x24, 0x3_0101),
+        (true, 0x704, 0),
+        (true, 0x700, 1),
+        (false, 0x100c, 0x8000_0000),
+        (true, 0x8_0000, 1),
+    ];
+    let all = id.into_iter().filter(|_| with_id).chain(running);
+    let mut out = String::new();
+    for (i, (write, offset, value)) in all.enumerate() {
+        let way = if write { 'w' } else { 'r' };
+        writeln!(out, "{i:6}: {way}: reg 0x{:016x} val {value:08x}", AT + offset).unwrap();
+    }
+    out
+}
+
+#[test]
+fn a_command_stream_front_end_is_told_and_has_names_of_its_control() {
+    let r = import_text(print_streams(true));
+    let identity = &r.metadata.identity;
+    assert_eq!((identity.gpu_id, &identity.gpu_name[..]), (0xa867_0005, "Mali-G610"));
+    let text = finding_messages(&r, FindingKind::Assumed).join("\n");
+    assert!(text.contains("no job manager (its id is 0xa8670005)"), "{text}");
+    assert!(
+        text.contains("registers of a Mali with a command stream front end"),
+        "{text}"
+    );
+    let registers = RecordedRegisters::new(&r).unwrap();
+    let names: Vec<_> = accesses(&r)
+        .iter()
+        .map(|a| registers.name_of(a).map(|n| n.into_owned()))
+        .collect();
+    let names: Vec<_> = names.iter().map(|n| n.as_deref().unwrap_or("")).collect();
+    assert_eq!(
+        names,
+        [
+            "GPU_ID",
+            "L2_FEATURES",
+            "GPU_IRQ_CLEAR",
+            "MCU_STATUS",
+            "MCU_CONTROL",
+            "JOB_IRQ_STATUS",
+            ""
+        ]
+    );
+    // Without a read of the id, the doorbells tell.
+    let text = finding_messages(&import_text(print_streams(false)), FindingKind::Assumed).join("\n");
+    assert!(text.contains("no job manager (its accesses reach beyond"), "{text}");
+    assert!(text.contains("--gpu-id"), "{text}");
+    let options = Options {
+        gpu_id: Some(0xa867_0005),
+        ..Options::default()
+    };
+    let r = import_with(print_streams(false).as_bytes(), &options).unwrap();
+    assert!(RecordedRegisters::new(&r).is_some());
+}

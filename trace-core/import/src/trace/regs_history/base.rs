@@ -12,6 +12,8 @@ pub(super) const MIN_BYTES: u64 = 0x4000;
 const PAGE: u64 = 0x1000;
 /// Maximum number of pages between the start of the window and the first accessed page.
 const MAX_BEFORE: u64 = 16;
+/// First major architecture of Malis with a command stream front end.
+const FIRST_CSF_ARCHITECTURE: u32 = 10;
 /// Offset of the GPU id, in every Mali.
 const GPU_ID: u32 = 0;
 
@@ -29,6 +31,15 @@ pub(super) struct Base {
     pub(super) address: u64,
     /// The reason for the assumed base, if the history does not give it.
     pub(super) assumed: Option<String>,
+}
+
+/// Whether accesses at these offsets belong to a GPU with a command stream front end: its id says so, or they reach
+/// beyond the registers of a job manager, such as to its doorbells.
+pub(super) fn has_command_streams(gpu_id: Option<u32>, reach: u64) -> bool {
+    match gpu_id.filter(|id| *id != 0) {
+        Some(id) => id >> 28 >= FIRST_CSF_ARCHITECTURE,
+        None => reach >= MIN_BYTES,
+    }
 }
 
 /// How well a base fits: whether the id of a known GPU is read there, and the number of accesses that known registers
@@ -94,7 +105,16 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
     let first = low & !(PAGE - 1);
     let bases = (0..=MAX_BEFORE).filter_map(|n| first.checked_sub(n * PAGE));
     let bases = bases.filter(|b| high - b < MAX_BYTES);
-    let map = RegisterMap::by_name("mali-jm");
+    // An access far from the first page is none of a job manager.
+    let known_ids = ids
+        .iter()
+        .map(|(_, id)| *id)
+        .find(|id| trace_core::registers::gpu_name(*id).is_some());
+    let has_streams = has_command_streams(known_ids, high - first);
+    let (map, kind) = match has_streams {
+        true => (RegisterMap::by_name("mali-csf"), "command stream front end"),
+        false => (RegisterMap::by_name("mali-jm"), "job manager"),
+    };
     let fits: Vec<(u64, Fit)> = bases
         .map(|b| (b, map.map_or((false, 0), |m| fit(&counts, &ids, m, b))))
         .collect();
@@ -113,7 +133,7 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
     };
     let mut message = format!(
         "the history holds kernel addresses; the registers are assumed to begin at {base:#x}{why}: then {known} of {} \
-         accesses are to registers of a Mali with a job manager",
+         accesses are to registers of a Mali with a {kind}",
         entries.len()
     );
     if !others.is_empty() {
