@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A reader of .kine files, written from docs/format.md alone with Python's standard library.
+"""A reader of .kine files, written from docs/format.md alone with Python's standard library and libzstd.
 
     format_reader.py FILE
 
@@ -8,6 +8,8 @@ whole commit.
 Every digest is checked. Exits with 1 and a sentence when the file cannot be read.
 """
 
+import ctypes
+import itertools
 import json
 import struct
 import sys
@@ -110,7 +112,7 @@ def read_record(data, at, file_version):
     if version != file_version:
         raise Damaged(f"version {version} of the commit at byte {at} is not that of the file")
     (codecs,) = struct.unpack_from("<Q", raw, 56)
-    if version == 2 and codecs & ~1:
+    if version == 2 and codecs & ~3:
         raise Damaged(f"the commit at byte {at} has blocks of unknown codecs ({codecs:#x})")
     return dict(at=at, number=number, table=table, size=size, previous=previous, complete=flags & 1, digest=raw[64:96])
 
@@ -192,6 +194,58 @@ NAMED_KINDS = {0x701: "extra", 0x801: "derived"}
 
 
 BLOCK = 65536
+PACKED_BLOCK = 262144
+PACKED_ROWS, PACKED_RECORD = 3, 4
+
+
+def unzstd(stored, size):
+    """The content of a zstd frame, which has `size` bytes."""
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    library.ZSTD_decompress.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+    out = ctypes.create_string_buffer(size)
+    if library.ZSTD_decompress(out, size, stored, len(stored)) != size:
+        raise Damaged(f"a packed block is no zstd frame of {size} bytes")
+    return out.raw
+
+
+def restore(prepared, preparation):
+    """The bytes of a block from their prepared form."""
+    width, values = 1 << (preparation & 3), (preparation >> 4) + 1
+    size = width * values
+    count = len(prepared) // size
+    body, tail = prepared[: count * size], prepared[count * size :]
+    if preparation & 8:
+        rows = bytearray(len(body))
+        for place in range(size):
+            rows[place::size] = body[place * count : (place + 1) * count]
+        body = bytes(rows)
+    if preparation & 4:
+        form = f"<{count * values}{'BHIQ'[preparation & 3]}"
+        restored = list(struct.unpack(form, body))
+        for n in range(values):
+            restored[n::values] = itertools.accumulate(restored[n::values])
+        body = struct.pack(form, *(value & (1 << 8 * width) - 1 for value in restored))
+    return body + tail
+
+
+def packed_content(data, start, blocks_at, size):
+    """The content of a section in packed blocks. Each is compared with its entry in the table of blocks."""
+    content, at = b"", start
+    for i in range(0, size, PACKED_BLOCK):
+        entry = data[blocks_at + i // PACKED_BLOCK * 40 :][:40]
+        stored, codec, preparation = struct.unpack_from("<IBB", entry, 32)
+        block = data[at : at + stored]
+        at += stored
+        if at > blocks_at or digest(block) != entry[:32]:
+            raise Damaged(f"packed block {i // PACKED_BLOCK} of the table at byte {blocks_at} is damaged")
+        bytes_now = min(PACKED_BLOCK, size - i)
+        if codec == 1:
+            block = unzstd(block, bytes_now)
+        elif codec != 0:
+            raise Damaged(f"codec {codec} is not known")
+        content += restore(block, preparation)
+    return content
 
 
 def check_blocks(data, blocks_at, section):
@@ -214,20 +268,27 @@ class Section:
         self.encoding, self.row_bytes = struct.unpack_from("<2I", raw, 48)
         self.digest = raw[64:]
         self.name = None
-        end = self.offset + self.bytes
-        if self.bytes and (self.offset % 4096 or self.offset < 4096) or end > limit:
+        packed = self.encoding in (PACKED_ROWS, PACKED_RECORD)
+        may_pack = self.kind == 0x801 if self.encoding == PACKED_RECORD else self.kind in COLUMN_KINDS and self.kind != 0x502
+        if packed and (version == 1 or not may_pack):
+            raise Damaged(f"section {self.kind:#x} cannot be packed")
+        block_size = PACKED_BLOCK if packed else BLOCK
+        end = self.offset + (0 if packed else self.bytes)
+        if self.bytes and (self.offset % (8 if packed else 4096) or self.offset < 4096) or end > limit:
             raise Damaged(f"section {self.kind:#x} cannot lie at byte {self.offset}")
         self.data = data[self.offset : end]
         covered = self.data
         if version == 2:
             (blocks_at,) = struct.unpack_from("<Q", raw, 56)
-            blocks_end = blocks_at + (self.bytes + BLOCK - 1) // BLOCK * 40
+            blocks_end = blocks_at + (self.bytes + block_size - 1) // block_size * 40
             if (blocks_at < end or blocks_at % 8 or blocks_end > limit) if self.bytes else blocks_at:
                 raise Damaged(f"the table of blocks of section {self.kind:#x} cannot lie at byte {blocks_at}")
             covered = data[blocks_at:blocks_end]
         if digest(covered) != self.digest:
             raise Damaged(f"section {self.kind:#x} at byte {self.offset} does not agree with its digest")
-        if version == 2:
+        if packed:
+            self.data = packed_content(data, self.offset, blocks_at, self.bytes)
+        elif version == 2:
             check_blocks(data, blocks_at, self.data)
         known = self.kind in COLUMN_KINDS or self.kind in RECORD_KINDS or self.kind in NAMED_KINDS
         if known and self.version != 1:
@@ -281,7 +342,7 @@ def read_column(sections, kind):
             raise Damaged(f"a chunk of {name} does not fit the one before")
         if s.encoding == 1 and may_be_constant:
             values += [s.value] * s.rows
-        elif s.encoding == 0 and s.bytes == s.rows * row.size:
+        elif s.encoding in (0, PACKED_ROWS) and s.bytes == s.rows * row.size:
             rows = row.iter_unpack(s.data)
             values += [r[0] for r in rows] if len(form) == 1 or form.endswith("s") else list(rows)
         else:

@@ -17,6 +17,10 @@ const IN_BLOCKS: u8 = 0x80;
 /// Size of a block, and of an entry in a table of blocks, bytes.
 const BLOCK: usize = 65536;
 const BLOCK_ENTRY: usize = 40;
+/// Size of a packed block before packing, bytes.
+const PACKED_BLOCK: u64 = 262_144;
+/// Maximum number of packed blocks of a section.
+const MAX_PACKED_BLOCKS: u64 = 16;
 /// Part flag of version 2: the first block's digest is left wrong.
 const WRONG_BLOCK: u8 = 1;
 /// Part flag of version 2: the first block has an unknown codec.
@@ -68,6 +72,8 @@ struct Layout {
     /// All entries so far, for a complete table.
     all: Vec<u8>,
     images: Vec<[u8; 32]>,
+    /// Whether a section has packed blocks.
+    has_packed: bool,
     sequence: u64,
     previous: u64,
 }
@@ -86,6 +92,7 @@ fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
         table: Vec::new(),
         all: Vec::new(),
         images: images(parts),
+        has_packed: false,
         sequence: 0,
         previous: 0,
     };
@@ -114,6 +121,8 @@ fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
 struct Part<'a> {
     kind: u8,
     encoding: u8,
+    /// Packed rows: codec of the blocks. The value has their preparation.
+    codec: u8,
     flags: u8,
     row_bytes: u8,
     rows: u32,
@@ -127,6 +136,11 @@ struct Part<'a> {
 impl Part<'_> {
     fn known(&self) -> Option<SectionKind> {
         kinds().nth(usize::from(self.kind))
+    }
+
+    /// Returns the size of packed rows before packing, bytes: the first block has all that is stored.
+    fn unpacked_bytes(&self) -> Option<u64> {
+        (self.encoding == Encoding::PackedRows as u8).then(|| u64::from(self.rows) * u64::from(self.row_bytes))
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -144,6 +158,7 @@ fn take(parts: &[u8]) -> Option<(Part<'_>, &[u8])> {
     let part = Part {
         kind: head[0] & 0x1f,
         encoding: head[1] & 3,
+        codec: head[1] >> 2 & 3,
         flags: head[2],
         row_bytes: head[3],
         rows: u32_at(4),
@@ -196,7 +211,12 @@ impl Layout {
         } else if part.flags & AT_FIRST != 0 {
             at = 4096;
         }
+        let size = part
+            .unpacked_bytes()
+            .filter(|_| self.blocks)
+            .unwrap_or(bytes.len() as u64);
         let (blocks_at, mut digest) = match self.blocks {
+            true if part.unpacked_bytes().is_some() => self.packed_blocks(part, &bytes),
             true => self.blocks(part, &bytes, at),
             false => (0, *blake3::hash(&bytes).as_bytes()),
         };
@@ -208,13 +228,7 @@ impl Layout {
         let mut e = Vec::with_capacity(96);
         e.extend(number.to_le_bytes());
         e.extend(version.to_le_bytes());
-        for word in [
-            at,
-            bytes.len() as u64,
-            u64::from(part.rows),
-            u64::from(part.first_row),
-            part.value,
-        ] {
+        for word in [at, size, u64::from(part.rows), u64::from(part.first_row), part.value] {
             e.extend(word.to_le_bytes());
         }
         e.extend(u32::from(part.encoding).to_le_bytes());
@@ -229,6 +243,27 @@ impl Layout {
         e.extend(digest);
         self.table.extend(&e);
         self.all.extend(&e);
+    }
+
+    /// Appends the table of packed blocks: the first has all stored bytes, others none. Returns its offset and its digest.
+    fn packed_blocks(&mut self, part: &Part<'_>, bytes: &[u8]) -> (u64, [u8; 32]) {
+        self.has_packed = true;
+        let blocks = part
+            .unpacked_bytes()
+            .unwrap_or(0)
+            .div_ceil(PACKED_BLOCK)
+            .min(MAX_PACKED_BLOCKS);
+        let mut table = Vec::new();
+        for block in 0..blocks {
+            let stored = if block == 0 { bytes } else { &[] };
+            table.extend(blake3::hash(stored).as_bytes());
+            table.extend((stored.len() as u32).to_le_bytes());
+            table.extend([part.codec, part.value as u8, 0, 0]);
+        }
+        let digest = *blake3::hash(&table).as_bytes();
+        let at = self.align(8);
+        self.out.extend(&table);
+        (at, digest)
     }
 
     /// Appends the table of a section's blocks. Returns its offset and its digest.
@@ -273,7 +308,7 @@ impl Layout {
         }
         r.extend((1 + u32::from(self.blocks)).to_le_bytes());
         r.extend(u32::from(complete).to_le_bytes());
-        r.extend(u64::from(self.blocks).to_le_bytes());
+        r.extend((u64::from(self.blocks) | u64::from(self.has_packed) << 1).to_le_bytes());
         r.extend(blake3::hash(&table).as_bytes());
         let d = blake3::hash(&r);
         r.extend(d.as_bytes());
@@ -291,9 +326,25 @@ pub fn split(file: &[u8]) -> Vec<u8> {
     let mut parts = Vec::new();
     for s in kine.sections() {
         let start = usize::try_from(s.offset).unwrap_or(usize::MAX);
-        let end = usize::try_from(s.offset.saturating_add(s.bytes)).unwrap_or(usize::MAX);
+        let is_packed = s.encoding == Some(Encoding::PackedRows);
+        let entry = usize::try_from(s.blocks_at)
+            .ok()
+            .and_then(|at| file.get(at..)?.first_chunk::<BLOCK_ENTRY>());
+        let (stored, codec, preparation) = match entry.filter(|_| is_packed) {
+            Some([.., s0, s1, s2, s3, codec, preparation, _, _]) => {
+                let stored = u32::from_le_bytes([*s0, *s1, *s2, *s3]);
+                (u64::from(stored), *codec, u64::from(*preparation))
+            }
+            None => (s.bytes, 0, s.value),
+        };
+        // Packed derived data has no form here.
+        if is_packed && s.bytes > PACKED_BLOCK || s.encoding == Some(Encoding::PackedRecord) {
+            return Vec::new();
+        }
+        let end = usize::try_from(s.offset.saturating_add(stored)).unwrap_or(usize::MAX);
         let content = file.get(start..end).unwrap_or_default();
         let mut head = s.clone();
+        head.value = preparation;
         let mut first = true;
         // Page images are in pieces of 15, so that their length fits.
         for piece in content.chunks(15 * 4096).chain(content.is_empty().then_some(&[][..])) {
@@ -304,21 +355,21 @@ pub fn split(file: &[u8]) -> Vec<u8> {
             if s.kind == Some(SectionKind::PageImages) {
                 head.rows = (piece.len() / 4096) as u64;
             }
-            put(&mut parts, &head, piece);
+            put(&mut parts, &head, codec, piece);
             head.first_row += head.rows;
         }
     }
     parts
 }
 
-fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]) {
+fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, codec: u8, bytes: &[u8]) {
     let kind = kinds().position(|k| k as u32 == s.number);
     // `lay_out` computes the digests of pages again.
     let data_bytes = match s.kind {
         Some(SectionKind::PageDigests) => 0,
         _ => bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1),
     };
-    let encoding = s.encoding.unwrap_or(Encoding::Plain) as u8;
+    let encoding = s.encoding.unwrap_or(Encoding::Plain) as u8 | codec << 2;
     let flags = if s.kind == Some(SectionKind::Derived) {
         STAMPED
     } else {

@@ -1,6 +1,7 @@
 //! The recording: events, memory, address spaces and identity. It is immutable; clones share the data.
 
 mod api_trace;
+mod block_codec;
 mod block_facts;
 mod capture;
 mod column;
@@ -19,13 +20,18 @@ mod processes;
 mod register_trace;
 mod section_check;
 mod section_kind;
+mod shared_bytes;
 mod shared_page;
 mod stored_content;
+mod unpacked_memory;
 
 pub use api_trace::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallDevice,
     CallEvent, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow, CodeKind, CopyKind,
     CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
+};
+pub(crate) use block_codec::{
+    BlockPacker, CODEC_PLAIN, CODEC_ZSTD, PACKED_BLOCK_BYTES, PackedBlock, Preparation, unpack,
 };
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use capture::{Capture, rfc3339};
@@ -51,11 +57,14 @@ pub(crate) use page_runs::overlay;
 pub use page_runs::{FrameRole, PageId, PageRun, RunsBuilder};
 pub use processes::{ProcessEntry, ProcessIndex};
 pub use register_trace::{ChainReport, RecordedRange, RegisterTraceMetadata};
-pub use section_check::SharedBytes;
-pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
+pub(crate) use section_check::{
+    BLOCK_BYTES, BLOCK_ENTRY_BYTES, BlockEntry, Digests, PackedSection, SectionCheck, check_block_entry, entry_of,
+};
 pub use section_kind::SectionKind;
+pub use shared_bytes::SharedBytes;
 pub use shared_page::SharedPage;
 pub use stored_content::StoredContent;
+pub(crate) use unpacked_memory::UnpackedMemory;
 
 use crate::finding::FindingKind;
 use std::collections::BTreeMap;

@@ -82,6 +82,9 @@ pub fn add(add: Add<'_>) {
     add("container", "blocks", blocks);
     let golden = include_bytes!("../../../trace-core/tests/golden/v2-metadata.kine");
     add("container", "metadata", golden.to_vec());
+    let packed = include_bytes!("../../../trace-core/tests/golden/v2-packed.kine");
+    add("container", "packed", packed.to_vec());
+    add("container_resealed", "packed", parts::with_blocks(parts::split(packed)));
     add("container_resealed", "blocks", parts::with_blocks(split_parts.clone()));
     add(
         "container_resealed",

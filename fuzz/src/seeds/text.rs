@@ -163,8 +163,16 @@ pub fn add_maps(add: Add<'_>) {
     add("map_csbgen", "csbgen", CSBGEN.into());
     add("map_rnn", "arrays", RNN_ARRAYS.into());
     add("map_svd", "arrays", SVD_ARRAYS.into());
-    let latin = "<?xml version='1.0' encoding='ISO-8859-1'?><device><name>\u{b5}</name><peripherals/></device>";
-    add("map_svd", "latin", latin.chars().map(|c| c as u8).collect());
+    let described = SVD.replace(
+        "<name>CTRL</name>",
+        "<name>CTRL</name><description>1 \u{b5}s</description>",
+    );
+    let head = "<?xml version='1.0' encoding='ISO-8859-1'?>".chars();
+    add(
+        "map_svd",
+        "latin",
+        head.chain(described.chars()).map(|c| c as u8).collect(),
+    );
     let utf16 = SVD.encode_utf16().flat_map(u16::to_le_bytes);
     add("map_svd", "utf16", utf16.collect());
 }
@@ -254,7 +262,8 @@ const BOARD: &[u8] = b"memory_region_ops_write cpu 0 mr 0x1 addr 0x9000000 value
 memory_region_ops_write cpu 0 mr 0x2 addr 0x9040000 value 0x41 size 4 name 'pl011'
 memory_region_ops_read cpu -1 mr 0x9 addr 0x10013000 value 0x2 size 1
 ";
-const VFIO: &[u8] = b"vfio_region_setup Device 0000:09:00.0, region 0 \"0000:09:00.0 BAR 0\", flags: 0x7, offset: 0x0, size: 0x10000
+const VFIO: &[u8] =
+    b"vfio_region_setup Device 0000:09:00.0, region 0 \"0000:09:00.0 BAR 0\", flags: 0x7, offset: 0x0, size: 0x10000
 vfio_pci_read_config  (0000:09:00.0, @0x0, len=0x4) 0x82061235
 vfio_region_read  (0000:09:00.0:region0+0x8000, 4) = 0x4061973
 vfio_region_write  (0000:09:00.0:region9+0x510, 0x8, 4)
@@ -272,7 +281,11 @@ fn simple_trace() -> Vec<u8> {
     let words = |all: &[u64]| -> Vec<u8> { all.iter().flat_map(|w| w.to_le_bytes()).collect() };
     let text = |t: &str| [&(t.len() as u32).to_le_bytes()[..], t.as_bytes()].concat();
     let event = |id: u64, arguments: Vec<u8>| {
-        let head = [words(&[1, id, 1000]), (24 + arguments.len() as u32).to_le_bytes().to_vec()].concat();
+        let head = [
+            words(&[1, id, 1000]),
+            (24 + arguments.len() as u32).to_le_bytes().to_vec(),
+        ]
+        .concat();
         [head, 9u32.to_le_bytes().to_vec(), arguments].concat()
     };
     [
@@ -301,7 +314,11 @@ pub fn add_trace_log(add: Add<'_>) {
     add("trace_log", "board", BOARD.to_vec());
     add("trace_log", "vfio", VFIO.to_vec());
     add("trace_log", "simple", simple_trace());
-    add("trace_log", "heads-and-windows", with_other(HEADS, b"bar0 0xffff800008a00000 0x10000\n"));
+    add(
+        "trace_log",
+        "heads-and-windows",
+        with_other(HEADS, b"bar0 0xffff800008a00000 0x10000\n"),
+    );
     add("trace_log", "mmiotrace-and-lspci", with_other(MMIOTRACE, LSPCI));
 }
 

@@ -5,6 +5,7 @@ use super::script::Script;
 use replay_engine::plan::api_body::{CallReader, CallsError, without_content};
 use replay_engine::plan::{PLAN_FILE_MAGIC, PageSource, Plan, PlanError, PlannedCalls};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
@@ -15,8 +16,12 @@ use trace_core::recording::{
 struct FileBytes(Vec<u8>);
 
 impl SharedBytes for FileBytes {
-    fn bytes(&self) -> &[u8] {
-        &self.0
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn slice(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.0.get(range)
     }
 }
 

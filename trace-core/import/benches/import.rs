@@ -19,7 +19,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use trace_core::container::KineFile;
 use trace_core::progress::Progress;
+use trace_core::recording::SectionKind;
 use trace_core::{Recording, timeline};
 use trace_import::{OpenOptions, Opened};
 
@@ -173,11 +175,41 @@ fn measure(name: &str, source: &Path, file: &Path, text: &[u8], rounds: usize) {
     );
     println!("wc -l                       best   {:6.0} MB/s", megabytes / other(1));
     println!("memory copy                 best   {:6.0} MB/s", megabytes / other(2));
+    print_size(source, file, text);
     println!(
         "ratios of the median        {:.2} x the time of wc -l, {:.2} x that of the copy",
         median / other(1),
         median / other(2)
     );
+}
+
+/// Prints the size of the file, next to that of the text packed by `zstd -3`.
+fn print_size(source: &Path, file: &Path, text: &[u8]) {
+    let dest = file.with_file_name("out.kine");
+    timeline::write(&open(source), &dest, &Progress::new()).unwrap();
+    let sections = KineFile::open(&dest).unwrap().sections();
+    let derived = sections.iter().filter(|s| s.kind == Some(SectionKind::Derived));
+    let derived: u64 = derived.map(|s| s.stored_bytes).sum();
+    let bytes = std::fs::metadata(&dest).unwrap().len();
+    let packed = zstd::bulk::compress(text, 3).unwrap().len();
+    std::fs::remove_file(&dest).unwrap();
+    println!(
+        "size of the file            {:.2} MB, {:.2} MB of it derived; {:.2} x the text packed by zstd -3, {:.2} MB",
+        bytes as f64 / 1e6,
+        derived as f64 / 1e6,
+        bytes as f64 / packed as f64,
+        packed as f64 / 1e6
+    );
+    let mut by_size: Vec<_> = sections.iter().filter(|s| s.stored_bytes * 20 > bytes).collect();
+    by_size.sort_by_key(|s| std::cmp::Reverse(s.stored_bytes));
+    for s in by_size {
+        let name = s.kind.map_or("unknown", SectionKind::name);
+        println!(
+            "    {name:24}  {:.2} of {:.2} MB",
+            s.stored_bytes as f64 / 1e6,
+            s.bytes as f64 / 1e6
+        );
+    }
 }
 
 /// An excerpt of a real log, its lines again and again until there are so many bytes.

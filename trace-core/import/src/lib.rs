@@ -8,6 +8,7 @@ mod bytes;
 mod candidates;
 pub mod chains;
 mod copied_memory;
+mod core_dump_kind;
 mod counting_reader;
 mod decompress;
 pub mod driver_log;

@@ -1,5 +1,6 @@
 //! Descriptions of paths that no importer knows, and the recordings in a folder.
 
+use super::core_dump_kind;
 use super::file_description::{describe_file, format_bytes};
 use super::formats::describe_close;
 use super::source_files::{fits, recordings_in_archive};
@@ -12,8 +13,8 @@ const MAX_NAMED: usize = 3;
 
 /// Describes the content of a path that is no recording.
 pub(super) fn describe(path: &Path) -> String {
-    if let Some(close) = describe_close(path) {
-        return close;
+    if let Some(known) = describe_close(path).or_else(|| core_dump_kind::describe(path)) {
+        return known;
     }
     if path.is_dir() {
         return folder(path);

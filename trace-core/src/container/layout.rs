@@ -1,6 +1,6 @@
 //! The fixed structures of the file format: header, commit record, table entry, and the frozen numbers.
 
-use crate::recording::SectionKind;
+use crate::recording::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, PACKED_BLOCK_BYTES, SectionKind};
 use num_enum::TryFromPrimitive;
 use std::fmt;
 
@@ -71,6 +71,10 @@ pub enum Encoding {
     Constant = 1,
     /// A record or named bytes, as the kind defines.
     Record = 2,
+    /// Rows like [`Encoding::Plain`], in packed blocks.
+    PackedRows = 3,
+    /// Named bytes like [`Encoding::Record`], in packed blocks.
+    PackedRecord = 4,
 }
 
 impl Encoding {
@@ -159,6 +163,7 @@ pub(super) struct Entry {
     pub version: u32,
     /// Offset of the first byte in the file; 0 if the section has no bytes.
     pub offset: u64,
+    /// Size of the content, bytes: before packing, if its blocks are packed.
     pub bytes: u64,
     /// Number of rows of a column chunk, or of elements of a record.
     pub rows: u64,
@@ -216,8 +221,35 @@ impl Entry {
         SectionKind::from_raw(self.kind)
     }
 
-    /// Returns the offset one past the last byte; `None` on overflow.
+    /// Returns whether the blocks are packed. Then `bytes` is the size before packing.
+    pub fn is_packed(&self) -> bool {
+        self.encoding == Encoding::PackedRows as u32 || self.encoding == Encoding::PackedRecord as u32
+    }
+
+    /// Returns the size of a block of the section, bytes.
+    pub fn block_bytes(&self) -> usize {
+        if self.is_packed() {
+            PACKED_BLOCK_BYTES
+        } else {
+            BLOCK_BYTES
+        }
+    }
+
+    /// Returns the number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.bytes.div_ceil(self.block_bytes() as u64)
+    }
+
+    /// Returns the size of the block table, bytes; `None` on overflow.
+    pub fn table_bytes(&self) -> Option<u64> {
+        self.blocks().checked_mul(BLOCK_ENTRY_BYTES as u64)
+    }
+
+    /// Returns the offset one past the last stored byte; `None` on overflow. Packed blocks end at their table at the latest.
     pub fn end(&self) -> Option<u64> {
+        if self.is_packed() {
+            return Some(self.blocks_at);
+        }
         self.offset.checked_add(self.bytes)
     }
 }

@@ -1,6 +1,4 @@
 //! Memory that columns and pages are lent from: a mapped file, or a buffer in memory.
-//!
-//! The only `unsafe` of this crate.
 #![allow(
     unsafe_code,
     reason = "mapping a file is unsafe by nature; the comment at the call says why it is sound enough here"
@@ -11,6 +9,7 @@ use crate::recording::SharedBytes;
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 /// The first bytes of a file, mapped read-only.
 pub(super) struct MappedFile {
@@ -42,8 +41,12 @@ impl MappedFile {
 }
 
 impl SharedBytes for MappedFile {
-    fn bytes(&self) -> &[u8] {
-        &self.map
+    fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    fn slice(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.map.get(range)
     }
 }
 
@@ -75,12 +78,23 @@ impl Buffer {
     }
 }
 
-impl SharedBytes for Buffer {
-    fn bytes(&self) -> &[u8] {
+impl Buffer {
+    /// Returns all bytes.
+    pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Aligned(v) => v,
             Self::Copied { words, len } => bytemuck::cast_slice::<u64, u8>(words).get(..*len).unwrap_or_default(),
         }
+    }
+}
+
+impl SharedBytes for Buffer {
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    fn slice(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.bytes().get(range)
     }
 }
 

@@ -12,14 +12,14 @@ use crate::encode;
 use crate::progress::Progress;
 use crate::recording::{
     BLOCK_BYTES, Column, ColumnBuilder, Damage, DamagedBlock, Digest, Digests, Events, ImageRun, Memory, Metadata,
-    PageStore, SectionCheck, SectionKind, SharedBytes, Snapshot,
+    PACKED_BLOCK_BYTES, PackedSection, PageStore, SectionCheck, SectionKind, SharedBytes, Snapshot, UnpackedMemory,
 };
 use bytemuck::Pod;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A `.kine` file, opened at its last complete commit.
 pub struct KineFile {
@@ -45,8 +45,10 @@ pub struct SectionInfo {
     pub name: Option<String>,
     /// Offset of the first byte in the file; 0 if the section has no bytes.
     pub offset: u64,
-    /// Size of the data, bytes.
+    /// Size of the data, bytes: before packing, if its blocks are packed.
     pub bytes: u64,
+    /// Size of the data in the file, bytes.
+    pub stored_bytes: u64,
     /// Number of the first row in the whole column.
     pub first_row: u64,
     /// Number of rows, or of elements of a record.
@@ -94,7 +96,7 @@ impl Derived {
         }
         let place = self.start.checked_add(range.start)?..self.start.checked_add(range.end)?;
         let sound = self.check.check(place.clone());
-        self.check.bytes.bytes().get(place).filter(|_| sound)
+        self.check.bytes.slice(place).filter(|_| sound)
     }
     /// Returns the data, verified against its digests. The first byte is aligned to eight. Returns no bytes if the
     /// data is damaged.
@@ -229,6 +231,7 @@ impl KineFile {
             name: e.name.clone(),
             offset: e.offset,
             bytes: e.bytes,
+            stored_bytes: e.end().unwrap_or(e.offset).saturating_sub(e.offset),
             first_row: e.first_row,
             rows: e.rows,
             encoding: Encoding::from_raw(e.encoding),
@@ -250,9 +253,11 @@ impl KineFile {
         let place =
             |v: u64| usize::try_from(v).map_err(|_| self.source.damaged_error(e.offset, "out of reach".to_owned()));
         let check = self.check(e, &self.source.share(self.state.end())?)?;
-        let (first, len) = (place(e.offset)?, place(e.bytes)?);
+        let (first, len) = (check.start, place(e.bytes)?);
         let named = first..first.saturating_add(NAMED_BYTES.min(len));
-        let head = check.bytes.bytes().get(named.clone()).filter(|_| check.check(named));
+        // Packed bytes are there once they were verified.
+        let is_sound = check.check(named.clone());
+        let head = check.bytes.slice(named).filter(|_| is_sound);
         // Data with a damaged header cannot be attributed to a recording, so it is recomputed.
         let Some(head) = head.and_then(NamedHeader::decode) else {
             return Ok(None);
@@ -294,9 +299,7 @@ impl KineFile {
             }
             return Ok(bytes);
         }
-        let table = self
-            .source
-            .read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
+        let table = self.source.read(e.blocks_at, e.table_bytes().unwrap_or(u64::MAX))?;
         blocks::check_table(e, &table).map_err(|what| self.source.damaged_error(e.blocks_at, what))?;
         for (block, data) in (0u64..).zip(bytes.chunks(BLOCK_BYTES)) {
             blocks::check_block(e, &table, block, data).map_err(|what| {
@@ -324,12 +327,41 @@ impl KineFile {
                 digest: e.digest,
             },
         };
-        let mut check = SectionCheck::new(Arc::clone(bytes), start..end, digests, kind);
+        let mut check = match e.is_packed() {
+            true => self.packed_check(e, bytes, start..end, kind)?,
+            false => SectionCheck::new(Arc::clone(bytes), start..end, digests, kind),
+        };
         check.name.clone_from(&e.name);
         check.row_bytes = e.row_bytes as usize;
         check.first_row = e.first_row;
         check.damage = self.damage.clone();
         Ok(Arc::new(check))
+    }
+
+    /// Returns the checker of a section in packed blocks, which are stored in a range of the file.
+    fn packed_check(
+        &self,
+        e: &Entry,
+        file: &Arc<dyn SharedBytes>,
+        stored: Range<usize>,
+        kind: SectionKind,
+    ) -> Result<SectionCheck, ContainerError> {
+        let far = |reason: String| {
+            self.source
+                .damaged_error(e.entry_at, format!("{e} cannot be unpacked: {reason}"))
+        };
+        let bytes = usize::try_from(e.bytes).map_err(|e| far(e.to_string()))?;
+        let memory = UnpackedMemory::new(bytes, PACKED_BLOCK_BYTES).map_err(|e| far(e.to_string()))?;
+        let memory = Arc::new(memory);
+        let packed = PackedSection {
+            file: Arc::clone(file),
+            table: stored.end,
+            stored,
+            digest: e.digest,
+            memory: Arc::clone(&memory),
+            starts: OnceLock::new(),
+        };
+        Ok(SectionCheck::new(memory, 0..bytes, Digests::Packed(packed), kind))
     }
 
     /// Returns the metadata that was read. If it is damaged, returns the default and records the damage.
@@ -515,8 +547,12 @@ impl KineFile {
                 column.push_constant(bytemuck::pod_read_unaligned(value), rows);
             } else {
                 let start = usize::try_from(e.offset).map_err(|_| far())?;
-                let lent = match from.checked {
-                    true => column.push_checked(self.check(e, from.bytes)?, start, rows),
+                let lent = match from.checked || e.is_packed() {
+                    true => {
+                        let check = self.check(e, from.bytes)?;
+                        let start = check.start;
+                        column.push_checked(check, start, rows)
+                    }
                     false => column.push_mapped(Arc::clone(from.bytes), start, rows),
                 };
                 lent.map_err(|why| self.source.damaged_error(e.entry_at, format!("{e}: {why}")))?;

@@ -56,6 +56,7 @@ pub fn write_streamed<E: From<ContainerError>>(
         .map_err(E::from)
         .and_then(|mut writer| {
             writer.set_progress(progress);
+            writer.set_packing(true);
             fill(&mut writer)?;
             writer.commit()?;
             let io = |source| ContainerError::Io {
@@ -90,6 +91,7 @@ pub fn append(recording: &Recording, path: &Path, progress: &Progress) -> Result
 /// If it contradicts itself: columns of different lengths, or snapshots that refer to missing pages.
 pub fn to_bytes(recording: &Recording) -> Result<Vec<u8>, ContainerError> {
     let mut writer = Writer::begin(MemorySink::default())?;
+    writer.set_packing(true);
     writer.put(recording)?;
     writer.commit()?;
     Ok(writer.into_sink().bytes)

@@ -9,8 +9,17 @@ use super::recover::{CommitState, too_new_error};
 use super::source::Source;
 use crate::encode::MAX_RECORD;
 use crate::progress::Progress;
-use crate::recording::{BLOCK_BYTES, MAX_PARENTS, PageId, SectionKind, Snapshot};
+use crate::recording::{BLOCK_BYTES, MAX_PARENTS, PACKED_BLOCK_BYTES, PageId, SectionKind, Snapshot};
 use std::collections::BTreeMap;
+
+/// Maximum ratio of the total size of packed sections before packing to the size of the file: a small file must not claim
+/// an unlimited number of rows.
+pub(super) const MAX_EXPANSION: u64 = 1024;
+/// Size that a smaller file counts as for that, bytes.
+pub(super) const MIN_EXPANDED_BYTES: u64 = 1 << 20;
+
+/// Maximum size of a stored packed block, bytes: one that does not become smaller is stored as it is.
+const MAX_STORED_BLOCK: u64 = PACKED_BLOCK_BYTES as u64;
 
 /// Number of rows of each column, by number of the kind.
 pub(super) type Rows = BTreeMap<u32, u64>;
@@ -18,10 +27,16 @@ pub(super) type Rows = BTreeMap<u32, u64>;
 /// Checks every entry by itself and against the others, and returns the number of rows of each column.
 pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, ContainerError> {
     let mut rows = Rows::new();
+    let mut packed_bytes = 0u64;
     for e in &state.entries {
         let bad = |what: String| source.damaged_error(e.entry_at, format!("{e}: {what}"));
         let end = e.end().filter(|end| *end <= state.record.at);
-        if end.is_none() || e.bytes > 0 && (e.offset < SECTION_ALIGN || e.offset % SECTION_ALIGN != 0) {
+        let align = if e.is_packed() {
+            BLOCK_TABLE_ALIGN
+        } else {
+            SECTION_ALIGN
+        };
+        if end.is_none() || e.bytes > 0 && (e.offset < SECTION_ALIGN || e.offset % align != 0) {
             return Err(bad(format!(
                 "its {} bytes at byte {:#x} are not a valid location",
                 e.bytes, e.offset
@@ -29,6 +44,11 @@ pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, Contai
         }
         if state.version != VERSION_WITHOUT_BLOCKS {
             check_blocks(e, state.record.at).map_err(bad)?;
+        } else if e.is_packed() {
+            return Err(bad("a file of version 1 has no packed blocks".to_owned()));
+        }
+        if e.is_packed() {
+            packed_bytes = packed_bytes.saturating_add(e.bytes);
         }
         let Some(kind) = e.section_kind() else { continue };
         too_new_error(
@@ -52,6 +72,12 @@ pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, Contai
                 .ok_or_else(|| bad("too many rows".to_owned()))?;
         }
     }
+    let max = source.len.max(MIN_EXPANDED_BYTES).saturating_mul(MAX_EXPANSION);
+    if packed_bytes > max {
+        let what =
+            format!("its packed sections have {packed_bytes} bytes, which is more than {MAX_EXPANSION} times its size");
+        return Err(source.damaged_error(state.record.table_at, what));
+    }
     check_overlaps(source, state)?;
     check_lengths(&rows).map_err(|what| source.damaged_error(state.record.table_at, what))?;
     Ok(rows)
@@ -70,7 +96,10 @@ fn has_name(kind: SectionKind) -> bool {
 fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
     let encoding = Encoding::from_raw(e.encoding).ok_or_else(|| format!("encoding {} is unknown", e.encoding))?;
     match (kind.row_bytes(), encoding) {
-        (Some(size), Encoding::Plain) => {
+        (_, Encoding::PackedRows) if kind == SectionKind::PageImages => {
+            return Err("page images are never packed".to_owned());
+        }
+        (Some(size), Encoding::Plain | Encoding::PackedRows) => {
             if e.row_bytes != size || e.rows.checked_mul(u64::from(size)) != Some(e.bytes) {
                 return Err(format!("{} rows of {} bytes in {} bytes", e.rows, e.row_bytes, e.bytes));
             }
@@ -84,7 +113,10 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
                 ));
             }
         }
-        (None, Encoding::Record) => {
+        (None, Encoding::PackedRecord) if kind != SectionKind::Derived => {
+            return Err("records of this kind are never packed".to_owned());
+        }
+        (None, Encoding::Record | Encoding::PackedRecord) => {
             let max = match kind {
                 // Lent from the file, never read as a whole.
                 SectionKind::Derived => u64::MAX,
@@ -109,13 +141,16 @@ fn check_blocks(e: &Entry, record_at: u64) -> Result<(), String> {
             at => Err(format!("it has no bytes, but a block table at byte {at:#x}")),
         };
     }
-    let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
-    let behind = e.end().is_some_and(|end| end <= e.blocks_at);
+    let end = e.table_bytes().and_then(|n| e.blocks_at.checked_add(n));
+    let behind = match e.is_packed() {
+        true => e.offset < e.blocks_at,
+        false => e.end().is_some_and(|end| end <= e.blocks_at),
+    };
     if !behind || !e.blocks_at.is_multiple_of(BLOCK_TABLE_ALIGN) || end.is_none_or(|end| end > record_at) {
         return Err(format!(
             "byte {:#x} is not a valid location for the table of its {} blocks",
             e.blocks_at,
-            blocks::count(e.bytes)
+            e.blocks()
         ));
     }
     Ok(())
@@ -127,7 +162,7 @@ fn check_overlaps(source: &Source, state: &CommitState) -> Result<(), ContainerE
     for e in state.entries.iter().filter(|e| e.bytes > 0) {
         by_place.push((e.offset, e.end(), e));
         if state.version != VERSION_WITHOUT_BLOCKS {
-            let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
+            let end = e.table_bytes().and_then(|n| e.blocks_at.checked_add(n));
             by_place.push((e.blocks_at, end, e));
         }
     }
@@ -236,7 +271,12 @@ fn name_block(source: &Source, version: u32, e: &Entry) -> Result<Vec<u8>, Conta
     if version == VERSION_WITHOUT_BLOCKS {
         return source.read(e.offset, NAMED_BYTES as u64);
     }
-    let table = source.read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
+    let table = source.read(e.blocks_at, e.table_bytes().unwrap_or(u64::MAX))?;
+    if e.is_packed() {
+        let stored = source.read(e.offset, e.blocks_at.saturating_sub(e.offset).min(MAX_STORED_BLOCK))?;
+        let first = blocks::check_table(e, &table).and_then(|()| blocks::unpack_block(e, &table, 0, &stored));
+        return Ok(first.map(|(_, block)| block).unwrap_or_default());
+    }
     let first = source.read(e.offset, e.bytes.min(BLOCK_BYTES as u64))?;
     let sound = blocks::check_table(e, &table).and_then(|()| blocks::check_block(e, &table, 0, &first));
     Ok(if sound.is_ok() { first } else { Vec::new() })

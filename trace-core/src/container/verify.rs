@@ -101,7 +101,8 @@ fn check(file: KineFile, progress: &Progress) -> Result<VerifyReport, ContainerE
     let places = commits(&file, &mut report)?;
     overlaps(&file, places, &mut report);
     let shared = file.source.share(file.committed_bytes())?;
-    digests(&file, shared.bytes(), progress, &mut report)?;
+    let bytes = shared.slice(0..shared.len()).unwrap_or_default();
+    digests(&file, bytes, progress, &mut report)?;
     verify_rows::check(&file, &shared, progress, &mut report)?;
     Ok(report)
 }
@@ -182,9 +183,9 @@ fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<SectionExte
 /// open.
 fn overlaps(file: &KineFile, mut places: Vec<SectionExtent>, report: &mut VerifyReport) {
     for e in file.entries.iter().filter(|e| e.bytes > 0) {
-        places.push((e.offset, e.offset.saturating_add(e.bytes), e.to_string()));
+        places.push((e.offset, e.end().unwrap_or(u64::MAX), e.to_string()));
         if !file.is_without_blocks() {
-            let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
+            let end = e.table_bytes().and_then(|n| e.blocks_at.checked_add(n));
             let what = format!("the table of blocks of {e}");
             places.push((e.blocks_at, end.unwrap_or(u64::MAX), what));
         }
@@ -206,10 +207,7 @@ fn digests(
     progress: &Progress,
     report: &mut VerifyReport,
 ) -> Result<(), ContainerError> {
-    let part = |e: &Entry| {
-        let start = usize::try_from(e.offset).ok()?;
-        bytes.get(start..start.checked_add(usize::try_from(e.bytes).ok()?)?)
-    };
+    let part = |e: &Entry| bytes.get(usize::try_from(e.offset).ok()?..usize::try_from(e.end()?).ok()?);
     for e in &file.entries {
         let Some(data) = part(e) else {
             report.add(e.entry_at, format!("{e} is outside the file"));
@@ -227,7 +225,30 @@ fn digests(
         } else {
             in_blocks(file, e, data, progress, report)?;
         }
-        report.bytes += e.bytes;
+        report.bytes += data.len() as u64;
+    }
+    Ok(())
+}
+
+/// Compares every packed block of a section with its digest, and unpacks it.
+fn packed_blocks(
+    e: &Entry,
+    table: &[u8],
+    stored: &[u8],
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    let mut at = 0usize;
+    for block in 0..e.blocks() {
+        let size = match blocks::unpack_block(e, table, block, stored.get(at..).unwrap_or_default()) {
+            Ok((size, _)) => size,
+            Err(what) => {
+                report.add(e.offset.saturating_add(at as u64), what);
+                blocks::stored_size(table, block)
+            }
+        };
+        at = at.saturating_add(size);
+        progress.advance(e.block_bytes() as u64)?;
     }
     Ok(())
 }
@@ -243,14 +264,15 @@ fn in_blocks(
     if data.is_empty() {
         return Ok(());
     }
-    let table = file
-        .source
-        .read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
+    let table = file.source.read(e.blocks_at, e.table_bytes().unwrap_or(u64::MAX))?;
     report.bytes += table.len() as u64;
     if let Err(what) = blocks::check_table(e, &table) {
         report.add(e.blocks_at, what);
         progress.advance(e.bytes)?;
         return Ok(());
+    }
+    if e.is_packed() {
+        return packed_blocks(e, &table, data, progress, report);
     }
     for (block, data) in (0u64..).zip(data.chunks(BLOCK_BYTES)) {
         if let Err(what) = blocks::check_block(e, &table, block, data) {

@@ -1,18 +1,20 @@
 //! Writer that appends sections and commits. It streams: pushed data goes directly to the sink, and only the table is
 //! kept in memory.
 
-use super::blocks::{BLOCK_TABLE_ALIGN, BlockHasher, KNOWN_CODECS, section_digest};
+use super::blocks::{
+    self, BLOCK_TABLE_ALIGN, BlockHasher, Content, KNOWN_CODECS, PLAIN_CODECS, PackedBlocks, section_digest,
+};
 use super::error::ContainerError;
 use super::layout::{
     CommitRecord, Encoding, Entry, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES, SECTION_ALIGN, VERSION,
     VERSION_WITHOUT_BLOCKS, align_up, content_digest, header,
 };
 use super::reader::KineFile;
-use super::sections::{self, Rows, SECTION_VERSION, SnapshotCheck};
+use super::sections::{self, MAX_EXPANSION, MIN_EXPANDED_BYTES, Rows, SECTION_VERSION, SnapshotCheck};
 use super::sink::{FileSink, Sink};
 use super::source::Source;
 use crate::progress::Progress;
-use crate::recording::{Digest, Page, SectionKind};
+use crate::recording::{Digest, PACKED_BLOCK_BYTES, Page, SectionKind};
 use bytemuck::Pod;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -23,6 +25,10 @@ mod reserved_space;
 
 /// Number of bytes that are hashed, written and reported at once.
 const PIECE: usize = 1 << 20;
+/// Minimum size of a column chunk that is packed, bytes: a shorter one and its gap are as large as what packing saves.
+const MIN_PACKED_BYTES: usize = 64 << 10;
+/// Number of bytes that are packed and written at once: blocks for all processors.
+const PACKED_PIECE: usize = 64 * PACKED_BLOCK_BYTES;
 
 /// A writer of a `.kine` file.
 ///
@@ -47,6 +53,10 @@ pub struct Writer<S: Sink> {
     /// Number of tables since the last complete one, including it.
     tables: usize,
     poisoned: bool,
+    /// Whether long columns are packed.
+    packs: bool,
+    /// Total size of packed sections before packing, bytes.
+    packed_bytes: u64,
     /// Space reserved after a commit.
     room: Option<reserved_space::ReservedSpace>,
     progress: Progress,
@@ -134,6 +144,8 @@ impl Writer<FileSink> {
             &Progress::new(),
         )?;
         let (_, snapshots) = kine.snapshots()?;
+        let packed = kine.entries.iter().filter(|e| e.is_packed());
+        let packed_bytes = packed.fold(0u64, |sum, e| sum.saturating_add(e.bytes));
         Ok(Self {
             sink: FileSink::new(file, None),
             place,
@@ -147,6 +159,8 @@ impl Writer<FileSink> {
             sequence: kine.state.record.sequence,
             tables: kine.state.tables,
             poisoned: false,
+            packs: false,
+            packed_bytes,
             room: None,
             progress: Progress::new(),
         })
@@ -223,6 +237,8 @@ impl<S: Sink> Writer<S> {
             sequence: 0,
             tables: 0,
             poisoned: false,
+            packs: false,
+            packed_bytes: 0,
             room: None,
             progress: Progress::new(),
         };
@@ -234,6 +250,12 @@ impl<S: Sink> Writer<S> {
     /// Reports the number of bytes written to `progress`, and stops when it is cancelled.
     pub fn set_progress(&mut self, progress: &Progress) {
         self.progress = progress.clone();
+    }
+
+    /// Sets whether long columns are packed from now on. It is for files that are written as a whole: packing takes time, and
+    /// a growing file is read while it grows.
+    pub fn set_packing(&mut self, packs: bool) {
+        self.packs = packs && self.version != VERSION_WITHOUT_BLOCKS;
     }
 
     /// Returns the sink.
@@ -391,10 +413,65 @@ impl<S: Sink> Writer<S> {
         if values.is_empty() {
             return Ok(());
         }
+        let rows = values.len() as u64;
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        if self.can_pack(bytes.len()) {
+            return self.push_packed(kind, bytes, rows);
+        }
         let mut open = self.open()?;
-        self.feed(&mut open, bytemuck::cast_slice(values))?;
-        let entry = self.entry(kind, Encoding::Plain, values.len() as u64);
+        self.feed(&mut open, bytes)?;
+        let entry = self.entry(kind, Encoding::Plain, rows);
         self.close(open, entry)
+    }
+
+    /// Returns whether a column chunk of `bytes` bytes is packed.
+    fn can_pack(&self, bytes: usize) -> bool {
+        let total = self.packed_bytes.saturating_add(bytes as u64);
+        let max = self.end.max(MIN_EXPANDED_BYTES).saturating_mul(MAX_EXPANSION);
+        self.packs && bytes >= MIN_PACKED_BYTES && total <= max
+    }
+
+    /// Packs a content in pieces, each for all processors.
+    fn pack(&self, bytes: &[u8], content: Content, mut take: impl FnMut(PackedBlocks)) -> Result<(), ContainerError> {
+        for piece in bytes.chunks(PACKED_PIECE) {
+            let packed = blocks::pack(piece, content).map_err(|source| ContainerError::Io {
+                place: self.place.clone(),
+                source,
+            })?;
+            self.progress.advance(piece.len() as u64)?;
+            take(packed);
+        }
+        Ok(())
+    }
+
+    /// Appends rows in packed blocks.
+    fn push_packed(&mut self, kind: SectionKind, rows: &[u8], count: u64) -> Result<(), ContainerError> {
+        let row_bytes = kind.row_bytes().unwrap_or(0) as usize;
+        let mut pieces = Vec::new();
+        self.pack(rows, Content::Rows(row_bytes), |packed| pieces.push(packed))?;
+        let entry = self.entry(kind, Encoding::PackedRows, count);
+        self.close_packed(&pieces, rows.len(), entry)
+    }
+
+    /// Writes packed blocks and lists them as a section of `bytes` bytes.
+    fn close_packed(&mut self, pieces: &[PackedBlocks], bytes: usize, mut entry: Entry) -> Result<(), ContainerError> {
+        let start = self.aligned_end(BLOCK_TABLE_ALIGN)?;
+        let (mut at, mut table) = (start, Vec::new());
+        for piece in pieces {
+            self.write(at, &piece.stored)?;
+            at = at.saturating_add(piece.stored.len() as u64);
+            table.extend_from_slice(&piece.table);
+        }
+        self.end = self.end.max(at);
+        entry.offset = start;
+        entry.bytes = bytes as u64;
+        entry.digest = super::layout::digest(&table);
+        entry.blocks_at = self.aligned_end(BLOCK_TABLE_ALIGN)?;
+        self.write(entry.blocks_at, &table)?;
+        self.end = entry.blocks_at.saturating_add(table.len() as u64);
+        self.packed_bytes = self.packed_bytes.saturating_add(entry.bytes);
+        self.list(entry);
+        Ok(())
     }
 
     /// Appends `rows` rows of one value to a column, at no cost per row.
@@ -509,7 +586,10 @@ impl<S: Sink> Writer<S> {
             codecs: if self.version == VERSION_WITHOUT_BLOCKS {
                 0
             } else {
-                KNOWN_CODECS
+                match self.entries.iter().any(Entry::is_packed) {
+                    true => KNOWN_CODECS,
+                    false => PLAIN_CODECS,
+                }
             },
             table_digest: super::layout::digest(&table),
         };

@@ -2,7 +2,8 @@
 
 use super::block_facts::{BlockFact, BlockFacts};
 use super::damage::Damage;
-use super::section_check::{SectionCheck, SharedBytes};
+use super::section_check::SectionCheck;
+use super::shared_bytes::SharedBytes;
 use crate::progress::{Cancelled, Progress};
 use bytemuck::Pod;
 use std::ops::Range;
@@ -60,20 +61,21 @@ impl<T: Pod> Chunk<T> {
                     Some(check) => check.is_sound() || check.check(self.place(at..at + 1)),
                     None => true,
                 };
-                sound.then(|| self.mapped()[at])
+                match sound {
+                    true => self.mapped(at..at + 1).first().copied(),
+                    false => None,
+                }
             }
             Data::Constant(v) => v.first().copied(),
         }
     }
 
-    fn mapped(&self) -> &[T] {
+    /// Returns rows that are known to be valid.
+    fn mapped(&self, rows: Range<usize>) -> &[T] {
         match &self.data {
-            Data::Mapped { bytes, start, .. } => {
-                let end = start + self.len * size_of::<T>();
-                // Bounds and alignment were checked at construction.
-                bytemuck::cast_slice(&bytes.bytes()[*start..end])
-            }
-            Data::Owned(v) | Data::Constant(v) => v,
+            // Bounds and alignment were checked at construction.
+            Data::Mapped { bytes, .. } => bytes.slice(self.place(rows)).map_or(&[], bytemuck::cast_slice),
+            Data::Owned(v) | Data::Constant(v) => &v[rows],
         }
     }
 
@@ -97,7 +99,7 @@ impl<T: Pod> Chunk<T> {
     /// at once.
     fn stretch(&self, rows: Range<usize>, max: usize) -> Stretch<'_, T> {
         let Some(check) = self.check().filter(|c| !c.is_sound()) else {
-            return Stretch::Sound(&self.mapped()[rows]);
+            return Stretch::Sound(self.mapped(rows));
         };
         let size = size_of::<T>().max(1);
         let place = self.place(rows.clone());
@@ -114,10 +116,10 @@ impl<T: Pod> Chunk<T> {
         match bytes / size {
             // The first row reaches into another block.
             0 if check.check(self.place(rows.start..rows.start + 1)) => {
-                Stretch::Sound(&self.mapped()[rows.start..rows.start + 1])
+                Stretch::Sound(self.mapped(rows.start..rows.start + 1))
             }
             0 => damaged(1),
-            count => Stretch::Sound(&self.mapped()[rows.start..rows.start + count]),
+            count => Stretch::Sound(self.mapped(rows.start..rows.start + count)),
         }
     }
 }
@@ -461,16 +463,22 @@ impl<T: Pod> ColumnBuilder<T> {
         len: usize,
         check: Option<Arc<SectionCheck>>,
     ) -> Result<(), ColumnError> {
-        let all = bytes.bytes();
         let out = ColumnError::OutOfRange {
             start,
             len,
-            available: all.len(),
+            available: bytes.len(),
         };
         let size = len.checked_mul(size_of::<T>()).ok_or(out)?;
         let end = start.checked_add(size).ok_or(out)?;
-        let part = all.get(start..end).ok_or(out)?;
-        if bytemuck::try_cast_slice::<u8, T>(part).is_err() {
+        if end > bytes.len() {
+            return Err(out);
+        }
+        // Bytes of a packed section are aligned to a page, and cannot be lent yet.
+        let is_aligned = match bytes.slice(start..end) {
+            Some(part) => bytemuck::try_cast_slice::<u8, T>(part).is_ok(),
+            None => start.is_multiple_of(align_of::<T>()),
+        };
+        if !is_aligned {
             return Err(ColumnError::Misaligned {
                 start,
                 align: align_of::<T>(),
@@ -499,8 +507,12 @@ mod tests {
 
     struct Bytes(Vec<u64>);
     impl SharedBytes for Bytes {
-        fn bytes(&self) -> &[u8] {
-            bytemuck::cast_slice(&self.0)
+        fn len(&self) -> usize {
+            self.0.len() * 8
+        }
+
+        fn slice(&self, range: Range<usize>) -> Option<&[u8]> {
+            bytemuck::cast_slice::<u64, u8>(&self.0).get(range)
         }
     }
 

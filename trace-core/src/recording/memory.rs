@@ -3,8 +3,9 @@
 use super::column::Column;
 use super::damage::{Damage, DamagedBlock};
 use super::page_runs::{FrameRole, PageId, PageRun, RunsBuilder, overlay};
-use super::section_check::{BLOCK_BYTES, SharedBytes};
+use super::section_check::BLOCK_BYTES;
 use super::section_kind::SectionKind;
+use super::shared_bytes::SharedBytes;
 use super::shared_page::SharedPage;
 use crate::progress::{Cancelled, Progress};
 use crate::{PAGE_SIZE, PhysAddr};
@@ -130,7 +131,7 @@ impl PageStore {
         runs: Vec<ImageRun>,
         check: Option<ImageCheck>,
     ) -> Option<Self> {
-        let end = bytes.bytes().len() as u64;
+        let end = bytes.len() as u64;
         let mut first = 0u64;
         let mut placed = Vec::with_capacity(runs.len());
         for run in runs {
@@ -267,7 +268,7 @@ impl Pages {
         let index = at.checked_sub(*first).filter(|i| *i < run.pages)?;
         // In range: the whole run was compared with the length at construction.
         let start = run.start + index * PAGE_SIZE as u64;
-        let image = bytes.bytes().get(start as usize..start as usize + PAGE_SIZE)?;
+        let image = bytes.slice(start as usize..start as usize + PAGE_SIZE)?;
         Some((start, image.try_into().ok()?))
     }
 

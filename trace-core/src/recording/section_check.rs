@@ -1,17 +1,14 @@
 //! Verification of the blocks of a file's section against their digests, at first use.
 
+use super::block_codec::{CODEC_PLAIN, PACKED_BLOCK_BYTES, unpack};
 use super::damage::{Damage, DamagedBlock};
 use super::section_kind::SectionKind;
+use super::shared_bytes::SharedBytes;
+use super::unpacked_memory::UnpackedMemory;
 use crate::progress::{Cancelled, Progress};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Bytes that outlive the chunk built on them, such as a mapped file.
-pub trait SharedBytes: Send + Sync {
-    /// Returns the bytes. Must return the same slice at every call.
-    fn bytes(&self) -> &[u8];
-}
 
 /// The digests of a section's blocks.
 pub(crate) enum Digests {
@@ -24,14 +21,84 @@ pub(crate) enum Digests {
         /// Digest of the table.
         digest: [u8; 32],
     },
+    /// Packed blocks with such a table.
+    Packed(PackedSection),
+}
+
+/// Where the packed blocks of a section are, and where they are unpacked.
+pub(crate) struct PackedSection {
+    /// The bytes of the file.
+    pub file: Arc<dyn SharedBytes>,
+    /// The stored blocks in the file, one after the other.
+    pub stored: Range<usize>,
+    /// First byte of the block table.
+    pub table: usize,
+    /// Digest of the table.
+    pub digest: [u8; 32],
+    /// The unpacked section.
+    pub memory: Arc<UnpackedMemory>,
+    /// First byte of each stored block in the file, and the end of the last one.
+    pub starts: OnceLock<Box<[usize]>>,
+}
+
+impl PackedSection {
+    /// Returns the place of a stored block in the file. The table is verified.
+    fn stored_range(&self, block: usize, table: &[u8]) -> Option<Range<usize>> {
+        let starts = self.starts.get_or_init(|| {
+            let mut at = self.stored.start;
+            let entries = table.chunks_exact(BLOCK_ENTRY_BYTES).map(|entry| {
+                at = at.saturating_add(BlockEntry::read(entry).map_or(0, |entry| entry.stored_bytes));
+                at
+            });
+            std::iter::once(self.stored.start)
+                .chain(entries.collect::<Vec<_>>())
+                .collect()
+        });
+        let place = *starts.get(block)?..*starts.get(block.checked_add(1)?)?;
+        (place.end <= self.stored.end).then_some(place)
+    }
+}
+
+/// An entry of a block table.
+pub(crate) struct BlockEntry {
+    pub digest: [u8; 32],
+    /// Size of the stored block, bytes.
+    pub stored_bytes: usize,
+    pub codec: u8,
+    /// How a packed block was prepared.
+    pub preparation: u8,
+}
+
+impl BlockEntry {
+    /// Reads an entry of [`BLOCK_ENTRY_BYTES`] bytes.
+    pub fn read(entry: &[u8]) -> Option<Self> {
+        let (digest, rest) = entry.split_first_chunk::<32>()?;
+        let &[s0, s1, s2, s3, codec, preparation, _, _] = rest else {
+            return None;
+        };
+        Some(Self {
+            digest: *digest,
+            stored_bytes: u32::from_le_bytes([s0, s1, s2, s3]) as usize,
+            codec,
+            preparation,
+        })
+    }
+
+    /// Returns the bytes of an entry.
+    pub fn to_bytes(&self) -> [u8; BLOCK_ENTRY_BYTES] {
+        let mut bytes = [0; BLOCK_ENTRY_BYTES];
+        let (digest, rest) = bytes.split_at_mut(32);
+        digest.copy_from_slice(&self.digest);
+        let [s0, s1, s2, s3] = u32::try_from(self.stored_bytes).unwrap_or(u32::MAX).to_le_bytes();
+        rest.copy_from_slice(&[s0, s1, s2, s3, self.codec, self.preparation, 0, 0]);
+        bytes
+    }
 }
 
 /// Size of a block, bytes; the last one of a section may be shorter.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
-/// Size of an entry in a section's block table: digest, stored size (four bytes), codec, three reserved bytes.
+/// Size of an entry in a section's block table: digest, stored size (four bytes), codec, preparation, two reserved bytes.
 pub(crate) const BLOCK_ENTRY_BYTES: usize = 40;
-/// The codec of an uncompressed block.
-pub(crate) const CODEC_PLAIN: u8 = 0;
 
 /// States of a block.
 const UNKNOWN: u8 = 0;
@@ -90,6 +157,7 @@ impl SectionCheck {
         match self.digests {
             Digests::Whole(_) => self.len.max(1),
             Digests::Table { .. } => BLOCK_BYTES,
+            Digests::Packed(_) => PACKED_BLOCK_BYTES,
         }
     }
 
@@ -155,31 +223,51 @@ impl SectionCheck {
 
     /// Verifies a block against its digest. The inner error gives another reason than the digest.
     fn compare(&self, block: usize) -> Result<(), Option<String>> {
-        let all = self.bytes.bytes();
         let place = self.block_range(block);
-        let data = all
-            .get(self.start.saturating_add(place.start)..self.start.saturating_add(place.end))
-            .ok_or(None)?;
-        match self.digests {
-            Digests::Whole(digest) if *blake3::hash(data).as_bytes() == digest => Ok(()),
+        let place = self.start.saturating_add(place.start)..self.start.saturating_add(place.end);
+        let data = || self.bytes.slice(place.clone()).ok_or(None);
+        match &self.digests {
+            Digests::Whole(digest) if blake3::hash(data()?).as_bytes() == digest => Ok(()),
             Digests::Whole(_) => Err(None),
             Digests::Table { start, digest } => {
-                let table = self.table(all, start, digest)?;
-                let entry = block
-                    .checked_mul(BLOCK_ENTRY_BYTES)
-                    .and_then(|at| table.get(at..at.checked_add(BLOCK_ENTRY_BYTES)?))
-                    .ok_or(None)?;
-                check_block_entry(entry, data)
+                let table = self.table(&*self.bytes, *start, *digest)?;
+                check_block_entry(entry_of(table, block).ok_or(None)?, data()?)
+            }
+            Digests::Packed(packed) => {
+                let table = self.table(&*packed.file, packed.table, packed.digest)?;
+                let entry = entry_of(table, block).and_then(BlockEntry::read).ok_or(None)?;
+                let stored = packed.stored_range(block, table);
+                let stored = stored
+                    .and_then(|place| packed.file.slice(place))
+                    .ok_or_else(|| Some("its stored bytes reach past the end of the section".to_owned()))?;
+                if *blake3::hash(stored).as_bytes() != entry.digest {
+                    return Err(None);
+                }
+                let unpacked = packed
+                    .memory
+                    .fill(block, |to| unpack(entry.codec, entry.preparation, stored, to));
+                unpacked.map_err(|e| Some(e.to_string()))
             }
         }
     }
 
+    /// Returns the place of a block in the file.
+    fn place_in_file(&self, block: usize) -> Range<usize> {
+        if let Digests::Packed(packed) = &self.digests {
+            let table = self.table(&*packed.file, packed.table, packed.digest);
+            let stored = table.ok().and_then(|table| packed.stored_range(block, table));
+            return stored.unwrap_or_else(|| packed.stored.clone());
+        }
+        let place = self.block_range(block);
+        self.start.saturating_add(place.start)..self.start.saturating_add(place.end)
+    }
+
     /// Returns the table of digests, verified against its own digest the first time.
-    fn table<'a>(&self, all: &'a [u8], start: usize, digest: [u8; 32]) -> Result<&'a [u8], Option<String>> {
+    fn table<'a>(&self, all: &'a dyn SharedBytes, start: usize, digest: [u8; 32]) -> Result<&'a [u8], Option<String>> {
         let table = self
             .blocks()
             .checked_mul(BLOCK_ENTRY_BYTES)
-            .and_then(|len| all.get(start..start.checked_add(len)?));
+            .and_then(|len| all.slice(start..start.checked_add(len)?));
         let wrong = self.table.get_or_init(|| match table {
             Some(table) if *blake3::hash(table).as_bytes() == digest => None,
             _ => Some(format!(
@@ -195,7 +283,7 @@ impl SectionCheck {
 
     fn describe(&self, block: usize, reason: Option<String>) -> DamagedBlock {
         let place = self.block_range(block);
-        let at = |v: usize| self.start.saturating_add(v) as u64;
+        let stored = self.place_in_file(block);
         let rows = match self.row_bytes {
             0 => 0..0,
             size => {
@@ -206,8 +294,8 @@ impl SectionCheck {
         DamagedBlock {
             kind: self.kind,
             name: self.name.clone(),
-            block: matches!(self.digests, Digests::Table { .. }).then_some(block as u64),
-            bytes: at(place.start)..at(place.end),
+            block: (!matches!(self.digests, Digests::Whole(_))).then_some(block as u64),
+            bytes: stored.start as u64..stored.end as u64,
             rows,
             reason,
         }
@@ -266,30 +354,32 @@ impl SectionCheck {
     }
 }
 
-/// Verifies a block's bytes against its entry in the block table. The inner error gives another reason than the digest.
+/// Returns the entry of a block in a block table.
+pub(crate) fn entry_of(table: &[u8], block: usize) -> Option<&[u8]> {
+    let at = block.checked_mul(BLOCK_ENTRY_BYTES)?;
+    table.get(at..at.checked_add(BLOCK_ENTRY_BYTES)?)
+}
+
+/// Verifies the bytes of a plain block against its entry in the block table. The inner error gives another reason than the
+/// digest.
 pub(crate) fn check_block_entry(entry: &[u8], data: &[u8]) -> Result<(), Option<String>> {
-    let (digest, rest) = entry.split_at_checked(32).ok_or(None)?;
-    let stored = rest.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
-    match rest.get(4) {
-        Some(&CODEC_PLAIN) => {}
-        Some(codec) => {
-            return Err(Some(format!(
-                "it has codec {codec}, but this program only knows codec {CODEC_PLAIN} (plain); use a newer version"
-            )));
-        }
-        None => return Err(None),
+    let entry = BlockEntry::read(entry).ok_or(None)?;
+    if entry.codec != CODEC_PLAIN {
+        return Err(Some(format!(
+            "it has codec {}, but a block of this section has codec {CODEC_PLAIN} (plain)",
+            entry.codec
+        )));
     }
-    if stored.map(|n| n as usize) != Some(data.len()) {
+    if entry.stored_bytes != data.len() {
         return Err(Some(format!(
             "its block table states {} bytes, but it has {}",
-            stored.unwrap_or(0),
+            entry.stored_bytes,
             data.len()
         )));
     }
-    if blake3::hash(data).as_bytes() == digest {
-        Ok(())
-    } else {
-        Err(None)
+    match *blake3::hash(data).as_bytes() == entry.digest {
+        true => Ok(()),
+        false => Err(None),
     }
 }
 
@@ -300,8 +390,12 @@ mod tests {
 
     struct Bytes(Vec<u64>);
     impl SharedBytes for Bytes {
-        fn bytes(&self) -> &[u8] {
-            bytemuck::cast_slice(&self.0)
+        fn len(&self) -> usize {
+            self.0.len() * 8
+        }
+
+        fn slice(&self, range: Range<usize>) -> Option<&[u8]> {
+            bytemuck::cast_slice::<u64, u8>(&self.0).get(range)
         }
     }
 

@@ -1,7 +1,7 @@
 //! A page image that lives longer than the store that has it, without a copy of what a file holds.
 
 use super::memory::{Page, ZERO_PAGE};
-use super::section_check::SharedBytes;
+use super::shared_bytes::SharedBytes;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ enum Source {
 impl SharedPage {
     /// Returns the page that begins at byte `start`, or `None` if it reaches past the end.
     pub(crate) fn in_bytes(bytes: &Arc<dyn SharedBytes>, start: usize) -> Option<Self> {
-        bytes.bytes().get(start..)?.first_chunk::<{ crate::PAGE_SIZE }>()?;
+        bytes.slice(start..start.checked_add(crate::PAGE_SIZE)?)?;
         Some(Self(Source::InBytes(Arc::clone(bytes), start)))
     }
 }
@@ -36,8 +36,8 @@ impl Deref for SharedPage {
             Source::Owned(page) => page,
             // The bytes are the same slice at every call, so that the page is always there.
             Source::InBytes(bytes, start) => {
-                let page = bytes.bytes().get(*start..).and_then(<[u8]>::first_chunk);
-                page.unwrap_or(&ZERO_PAGE)
+                let page = bytes.slice(*start..start.saturating_add(crate::PAGE_SIZE));
+                page.and_then(|page| page.try_into().ok()).unwrap_or(&ZERO_PAGE)
             }
         }
     }

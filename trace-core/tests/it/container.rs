@@ -6,5 +6,6 @@ mod damage;
 mod generate;
 mod golden;
 mod metadata;
+mod packed;
 mod round_trip;
 mod used;

@@ -298,7 +298,7 @@ pub const WALK_STEP: Form = form(
 pub const MAP_IMPORT: Form = form(
     "app/src/cli/verbs/regmaps.rs",
     "ImportReport",
-    "name:s format:s written:s? window_at:h? registers:n fields:n layouts:n layout_fields:n enumerations:n \
+    "name:s format:s written:s? window_at:h? registers:n fields:n layouts:n layout_fields:n enumerations:n arrays:n \
      not_carried_over:a more_not_carried_over:n map:s?",
 );
 pub const MAP_LOSS: Form = form(

@@ -332,11 +332,14 @@ fn the_arm64_log_of_panfrost_is_of_a_platform_device() {
         (d.windows.len(), d.windows[0].base, d.windows[0].bytes),
         (1, PhysAddr::new(0x4f00_0000), 0x1_0000)
     );
-    assert_eq!(
-        (r.metadata.spaces.len(), r.metadata.spaces[0].name.as_str()),
-        (1, "reg0")
-    );
-    assert!(count(&r, EventKind::Write) > 100);
+    // Other devices of the machine were mapped before the log begins.
+    let names: Vec<&str> = r.metadata.spaces.iter().map(|space| space.name.as_str()).collect();
+    assert_eq!(names, ["reg0", "memory@0xffffffc00800e000"]);
+    let of_reg0 = |write: bool| {
+        let all = r.events.accesses(0..r.events.len());
+        all.filter(|(_, a)| a.space == 0 && a.write == write).count()
+    };
+    assert!(of_reg0(false) > 50 && of_reg0(true) > 100, "{} reads", of_reg0(false));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pushing of data other than columns: metadata records, attached bytes, derived data.
 
-use super::{Encoding, Entry, Sink, Writer, content_digest, sections};
+use super::{Content, Encoding, Entry, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
 use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES, VERSION_WITHOUT_BLOCKS};
 use crate::container::metadata_records::{self, MetadataTag, encode_metadata};
@@ -163,6 +163,9 @@ impl<S: Sink> Writer<S> {
         let first = head
             .encode()
             .ok_or_else(|| ContainerError::Refused(format!("the name {:?} is too long for a section", head.name)))?;
+        if kind == SectionKind::Derived && self.can_pack(first.len() + bytes.len()) {
+            return self.packed_named(head, &first, bytes);
+        }
         let digest = self.digest_of(&[&first, bytes]);
         if self.entries.iter().any(|e| e.kind == kind as u32 && e.digest == digest) {
             return Ok(());
@@ -173,6 +176,25 @@ impl<S: Sink> Writer<S> {
         let mut entry = self.entry(kind, Encoding::Record, 1);
         entry.name = Some(head.name.clone());
         self.close(open, entry)
+    }
+}
+
+impl<S: Sink> Writer<S> {
+    /// Stores derived data in packed blocks, unless the file has the same.
+    fn packed_named(&mut self, head: &NamedHeader, first: &[u8], bytes: &[u8]) -> Result<(), ContainerError> {
+        let content = [first, bytes].concat();
+        let (mut pieces, mut hasher) = (Vec::new(), blake3::Hasher::new());
+        self.pack(&content, Content::Mixed, |packed| {
+            hasher.update(&packed.table);
+            pieces.push(packed);
+        })?;
+        let digest = *hasher.finalize().as_bytes();
+        if self.entries.iter().any(|e| e.is_packed() && e.digest == digest) {
+            return Ok(());
+        }
+        let mut entry = self.entry(SectionKind::Derived, Encoding::PackedRecord, 1);
+        entry.name = Some(head.name.clone());
+        self.close_packed(&pieces, content.len(), entry)
     }
 }
 

@@ -70,6 +70,8 @@ impl Writer<FileSink> {
         self.end = end;
         self.progress = Progress::new();
         self.poisoned = false;
+        let packed = self.entries.iter().filter(|e| e.is_packed());
+        self.packed_bytes = packed.fold(0u64, |sum, e| sum.saturating_add(e.bytes));
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ fn root() -> PathBuf {
 }
 
 /// Returns the path of a golden file of a version.
-fn golden_path(version: u32, name: &str) -> PathBuf {
+pub fn golden_path(version: u32, name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}-{name}.kine"))
 }
 
@@ -53,7 +53,7 @@ fn to_bytes(version: u32, recording: &Recording) -> Vec<u8> {
     w.into_sink().bytes
 }
 
-fn bless() -> bool {
+pub fn bless() -> bool {
     std::env::var_os("KINESCOPE_BLESS").is_some()
 }
 
@@ -935,7 +935,7 @@ fn section_as_json(s: &SectionInfo) -> Value {
 }
 
 /// Runs the Python reader and compares all sections, events, snapshots, pages and the metadata.
-fn compare_with_python(path: &Path) {
+pub fn compare_with_python(path: &Path) {
     let script = root().join("tests/format_reader.py");
     let out = Command::new("python3")
         .arg(&script)
