@@ -137,7 +137,16 @@ fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<An
     });
 }
 
-/// Draws the choice of a recording in a folder.
+/// Returns the place of a recording in its folder or archive: several can have the same name.
+fn place_in(path: &Path, folder: &Path) -> String {
+    let (all, folder) = (path.to_string_lossy(), folder.to_string_lossy());
+    let place = all
+        .strip_prefix(&*folder)
+        .map(|rest| rest.trim_start_matches(['/', ':']));
+    place.filter(|place| !place.is_empty()).unwrap_or(&all).to_owned()
+}
+
+/// Draws the choice of a recording in a folder or an archive.
 fn draw_recording_choice(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option<Answer>) {
     let p = palette(ui);
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
@@ -152,8 +161,8 @@ fn draw_recording_choice(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], ans
         .auto_shrink([false, true])
         .show(ui, |ui| {
             for path in recordings.iter().take(MAX_OFFERED) {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let words = RichText::new(text::truncate_middle(&name, 60))
+                let place = place_in(path, folder);
+                let words = RichText::new(text::truncate_middle(&place, 60))
                     .font(mono())
                     .color(p.read);
                 let r = ui.add(egui::Button::new(words).frame_when_inactive(false));

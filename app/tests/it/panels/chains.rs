@@ -153,3 +153,49 @@ fn a_folder_of_recordings_offers_them_by_mouse_and_by_keyboard() {
         assert!(!w.has_part("holds 2 recordings"));
     }
 }
+
+/// Returns a tar archive of files.
+fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, content) in files {
+        let mut header = [0u8; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[100..107].copy_from_slice(b"0000644");
+        header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+        header[148..156].fill(b' ');
+        header[156] = b'0';
+        header[257..263].copy_from_slice(b"ustar\0");
+        header[263..265].copy_from_slice(b"00");
+        let sum: u32 = header.iter().map(|b| u32::from(*b)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        out.extend(header);
+        out.extend(*content);
+        out.resize(out.len().next_multiple_of(512), 0);
+    }
+    out.extend([0; 1024]);
+    out
+}
+
+#[test]
+fn recordings_of_an_archive_are_offered_by_their_places() {
+    let mut w = Window::empty();
+    let recording = std::fs::read(samples().join("digits.kine")).unwrap();
+    let archive = w.folder.path().join("lab.tar");
+    std::fs::write(
+        &archive,
+        tar_of(&[("first/a.kine", &recording), ("second/a.kine", &recording)]),
+    )
+    .unwrap();
+    w.will_choose(&archive);
+    w.click("Open file…");
+    w.settle();
+    assert!(w.has("lab.tar holds 2 recordings: open one"));
+    assert!(w.has("first/a.kine"));
+    w.click("second/a.kine");
+    w.settle();
+    assert!(
+        w.doc().path.ends_with("lab.tar:second/a.kine"),
+        "{}",
+        w.doc().path.display()
+    );
+}
