@@ -1,11 +1,10 @@
 //! Device core dumps of drivers whose form is not read: the driver by the first bytes of its dump.
 
-use std::fs::File;
-use std::io::Read as _;
+use super::unpacked_file::read_head;
 use std::path::Path;
 
 /// Number of bytes that name the driver.
-const HEAD_BYTES: u64 = 4096;
+const HEAD_BYTES: usize = 4096;
 /// First bytes of a dump of etnaviv: `ETDUMP_MAGIC` of its `etnaviv_dump.h`.
 const ETNAVIV: [u8; 4] = *b"ETNA";
 /// First words of dumps that are text, with their driver.
@@ -17,8 +16,7 @@ const HEADINGS: [(&str, &str); 3] = [
 
 /// Returns a description if the file is such a dump.
 pub fn describe(path: &Path) -> Option<String> {
-    let mut head = Vec::new();
-    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let head = read_head(path, HEAD_BYTES).ok()?;
     let driver = driver_of(&head)?;
     Some(format!(
         "a device core dump of the Linux driver {driver}: of these, only dumps of panfrost are read"

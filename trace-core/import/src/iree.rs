@@ -89,7 +89,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
                 RecordKind::Object => import.object(&record),
                 RecordKind::Unsupported => import.unsupported(&record),
                 RecordKind::Session | RecordKind::Blob => {}
-                RecordKind::Unknown(number) => import.unknown(number, record.at),
+                RecordKind::Unknown(number) => import.unknown(number),
             },
             Err(end) => break end,
         }

@@ -14,6 +14,7 @@ mod decompress;
 pub mod driver_log;
 mod error;
 mod file_description;
+mod file_part;
 mod formats;
 mod generated_tables;
 pub mod gpureplay;

@@ -6,9 +6,8 @@
 
 use super::bytes::Endian;
 use super::error::{FilePosition, ImportError};
+use super::file_part::read_at;
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
@@ -127,22 +126,6 @@ pub(super) fn read(path: &Path) -> Result<Option<MemoryDump>, ImportError> {
 fn read_head(path: &Path) -> Option<Vec<u8>> {
     let file = path.is_file().then(|| File::open(path).ok())??;
     read_at(&file, 0, ELF_HEADER_BYTES).ok()
-}
-
-/// Reads bytes of a file; fewer at its end.
-fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-    let mut out = vec![0; bytes];
-    let mut filled = 0;
-    while let Some(room) = out.get_mut(filled..).filter(|r| !r.is_empty()) {
-        match file.read_at(room, at.saturating_add(filled as u64)) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    out.truncate(filled);
-    Ok(out)
 }
 
 fn word_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -113,7 +113,7 @@ mod tests {
         ));
         clean(&utf16("\u{feff}<a>5 µs</a>", u16::to_be_bytes));
         clean(&utf16("\u{feff}<a>5 µs</a>", u16::to_le_bytes));
-        // Another encoding than the declared one: read all the same, and told.
+        // Another encoding than the declared one: read all the same, and reported.
         let (read, doubt) = text(&in_latin("<?xml version=\"1.0\" encoding=\"utf-8\"?>"));
         assert!(read.contains("5 µs") && doubt == Some(43), "{read} {doubt:?}");
         assert_eq!(text(b"<?xml encoding='utf-16'?><a/>").1, None);

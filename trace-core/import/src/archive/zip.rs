@@ -3,6 +3,7 @@
 //! Members are stored, deflated, or packed by bzip2, zstd or xz. Sizes of 64 bits are read; encrypted members are not.
 
 use super::member_names::member_path;
+use crate::file_part::read_at;
 use crate::packing::{Bzip2Reader, XzReader, ZstdReader};
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
@@ -69,27 +70,11 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Reads bytes of a file; fewer at its end.
-fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-    let mut out = vec![0; bytes];
-    let mut filled = 0;
-    while let Some(room) = out.get_mut(filled..).filter(|r| !r.is_empty()) {
-        match file.read_at(room, at.saturating_add(filled as u64)) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    out.truncate(filled);
-    Ok(out)
-}
-
 /// Reads the list of members, at most `max`.
 ///
 /// # Errors
 ///
-/// Errors of reading the file. A missing directory is told, and members are found from the start of the file.
+/// Errors of reading the file. A missing directory is reported, and members are found from the start of the file.
 pub(super) fn read_directory(file: &File, max: usize) -> io::Result<Directory> {
     let length = file.metadata()?.len();
     if let Some((at, bytes)) = find_directory(file, length)? {

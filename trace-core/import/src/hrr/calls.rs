@@ -23,7 +23,7 @@ const ARGUMENTS: usize = 4;
 const MAX_PAGES: u64 = 1 << 20;
 /// Maximum size of a code object, bytes.
 const MAX_CODE_BYTES: u64 = 256 << 20;
-/// Maximum number of kernels, code objects, streams and events that are told apart.
+/// Maximum number of kernels, code objects, streams and events that are distinguished.
 const MAX_LISTED: usize = 1 << 16;
 /// Maximum size of all arguments of a launch, bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 16;
@@ -475,7 +475,7 @@ impl<'a> Import<'a> {
             self.metadata.names.push(name);
             next
         });
-        // Arguments of other widths than eight bytes cannot be told apart.
+        // Arguments of other widths than eight bytes cannot be distinguished.
         let words = record.payload.get(ARGUMENTS..).unwrap_or_default();
         let words = if words.len() % 8 == 0 { words } else { &[] };
         let row = CallRow {

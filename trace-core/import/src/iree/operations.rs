@@ -154,7 +154,7 @@ impl Import {
     }
 
     /// Counts a record of an unknown kind.
-    pub(super) fn unknown(&mut self, number: u64, _at: u64) {
+    pub(super) fn unknown(&mut self, number: u64) {
         *self.unknown.entry(number).or_default() += 1;
     }
 
