@@ -3,6 +3,7 @@
 
 use super::registers::CONFIG_AS;
 use crate::families::family::find_recorded_space;
+use crate::RegOffset;
 use crate::mmu::root_from_register;
 use crate::recording::Recording;
 use crate::registers::{Half, RegisterMap, Role, register_space};
@@ -11,6 +12,7 @@ use std::collections::HashMap;
 /// Returns the index of the address space of each submit; see [`crate::families::address_spaces`].
 pub(super) fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
     let spaces = &recording.metadata.address_spaces;
+    let slots = SpaceRegisters::new(map);
     let mut written: HashMap<u32, u64> = HashMap::new();
     let mut next = 0u64;
     let space = register_space(recording, Some(map));
@@ -29,22 +31,16 @@ pub(super) fn address_spaces(recording: &Recording, map: &RegisterMap, submits: 
             out.push(recorded);
             continue;
         }
+        let value = |offset: RegOffset| written.get(&offset.get()).copied().unwrap_or(0);
         let index = usize::try_from(submit)
             .ok()
             .and_then(|e| recording.events.access(e))
             .and_then(|a| map.at(a.offset))
             .and_then(|command| {
-                let config = map.registers().find(|r| {
-                    r.replay.role == Some(Role::JobConfig) && r.index == command.index && r.block == command.block
-                })?;
-                let number = (written.get(&config.offset.get()).copied().unwrap_or(0) & CONFIG_AS) as u8;
-                let root = map.registers().find_map(|r| match (r.replay.role, r.pair) {
-                    (Some(Role::Root), Some(Half::Low { high_offset })) if r.index == Some(number) => {
-                        let half = |offset: u32| written.get(&offset).copied().unwrap_or(0);
-                        Some(half(high_offset.get()) << 32 | half(r.offset.get()))
-                    }
-                    _ => None,
-                })?;
+                let config = slots.configurations.get(&(command.index, command.block.as_str()))?;
+                let number = (value(*config) & CONFIG_AS) as u8;
+                let (low, high) = slots.roots.get(&number)?;
+                let root = value(*high) << 32 | value(*low);
                 let of_number = |i: &usize| spaces.get(*i).is_some_and(|s| s.number == number);
                 let of_root = |i: &usize| {
                     spaces
@@ -60,6 +56,36 @@ pub(super) fn address_spaces(recording: &Recording, map: &RegisterMap, submits: 
         out.push(index.and_then(|i| u32::try_from(i).ok()));
     }
     out
+}
+
+/// The registers that select an address space. They are searched once, because a recording may have a submit for every
+/// thirty events.
+struct SpaceRegisters<'a> {
+    /// Configuration registers of slots, by index and block.
+    configurations: HashMap<(Option<u8>, &'a str), RegOffset>,
+    /// Low and high half of the root registers, by the number of the address space.
+    roots: HashMap<u8, (RegOffset, RegOffset)>,
+}
+
+impl<'a> SpaceRegisters<'a> {
+    fn new(map: &'a RegisterMap) -> Self {
+        let mut found = Self {
+            configurations: HashMap::new(),
+            roots: HashMap::new(),
+        };
+        for r in map.registers() {
+            match (r.replay.role, r.pair, r.index) {
+                (Some(Role::JobConfig), _, index) => {
+                    found.configurations.entry((index, &r.block)).or_insert(r.offset);
+                }
+                (Some(Role::Root), Some(Half::Low { high_offset }), Some(number)) => {
+                    found.roots.entry(number).or_insert((r.offset, high_offset));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 #[cfg(test)]
