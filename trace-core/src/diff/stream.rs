@@ -670,9 +670,8 @@ fn look_up(side: &Side<'_>, a: &Access) -> Class {
 
 /// Returns the offsets of the head registers of a command's slot.
 fn head_of(map: &RegisterMap, command: &Register) -> Option<(u32, Option<u32>)> {
-    let of_slot =
-        |r: &Register| r.replay.role == Some(Role::JobHead) && r.index == command.index && r.block == command.block;
-    let low = map.find_register(of_slot)?;
+    let of_slot = |r: &&Register| r.index == command.index && r.block == command.block;
+    let low = map.registers_with_role(Role::JobHead).find(of_slot)?;
     Some(match low.pair {
         Some(Half::Low { high_offset }) => (low.offset.get(), Some(high_offset.get())),
         _ => (low.offset.get(), None),

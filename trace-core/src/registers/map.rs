@@ -4,7 +4,7 @@ use super::bus::BusMaster;
 use super::device::Device;
 use super::entry::RegisterEntry;
 use super::lookup::{NameIndex, OffsetIndex};
-use super::{Layout, NamedMemory, Register, ScreenSource};
+use super::{Layout, NamedMemory, Register, Role, ScreenSource};
 use crate::recording::Hardware;
 use crate::{GpuVa, RegOffset};
 use std::ops::ControlFlow;
@@ -202,6 +202,12 @@ impl RegisterMap {
         });
         offsets.sort_unstable();
         offsets.into_iter().filter_map(|offset| self.at(offset)).collect()
+    }
+
+    /// Returns the registers with a role. An array has one role, so the members of other arrays are not built.
+    pub fn registers_with_role(&self, role: Role) -> impl Iterator<Item = &Register> {
+        let entries = self.entries.iter().filter(move |e| e.first().replay.role == Some(role));
+        entries.flat_map(|e| (0..e.members()).map(|m| e.member(m)))
     }
 
     /// Returns the first member of each array, and each register that is no array, by ascending offset. Members of

@@ -426,8 +426,8 @@ impl<'a, 'm> Translation<'a, 'm> {
         let slot = r.index.unwrap_or(0);
         let of_slot = |role: Role| {
             self.map
-                .registers()
-                .find(|x| x.replay.role == Some(role) && x.index == r.index && x.block == r.block)
+                .registers_with_role(role)
+                .find(|x| x.index == r.index && x.block == r.block)
         };
         let head = of_slot(Role::JobHead).map_or(0, |h| self.written.pair(h));
         let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset));

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 pub(super) fn relate_events(recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {
     let space = register_space(recording, Some(map));
     let slots: BTreeSet<&str> = map
-        .registers()
-        .filter(|r| r.replay.role == Some(Role::JobCommand))
+        .registers_with_role(Role::JobCommand)
         .map(|r| r.block.as_str())
         .collect();
     let events = &recording.events;

@@ -2,8 +2,8 @@
 //! register.
 
 use super::registers::CONFIG_AS;
-use crate::families::family::find_recorded_space;
 use crate::RegOffset;
+use crate::families::family::find_recorded_space;
 use crate::mmu::root_from_register;
 use crate::recording::Recording;
 use crate::registers::{Half, RegisterMap, Role, register_space};
@@ -73,15 +73,12 @@ impl<'a> SpaceRegisters<'a> {
             configurations: HashMap::new(),
             roots: HashMap::new(),
         };
-        for r in map.registers() {
-            match (r.replay.role, r.pair, r.index) {
-                (Some(Role::JobConfig), _, index) => {
-                    found.configurations.entry((index, &r.block)).or_insert(r.offset);
-                }
-                (Some(Role::Root), Some(Half::Low { high_offset }), Some(number)) => {
-                    found.roots.entry(number).or_insert((r.offset, high_offset));
-                }
-                _ => {}
+        for r in map.registers_with_role(Role::JobConfig) {
+            found.configurations.entry((r.index, &r.block)).or_insert(r.offset);
+        }
+        for r in map.registers_with_role(Role::Root) {
+            if let (Some(Half::Low { high_offset }), Some(number)) = (r.pair, r.index) {
+                found.roots.entry(number).or_insert((r.offset, high_offset));
             }
         }
         found
