@@ -1,17 +1,14 @@
 //! The ways in which a file may be packed, recognised by its first bytes, and their unpackers.
 
-mod bzip2;
-mod bzip2_bits;
-mod huffman;
 #[cfg(test)]
 mod tests;
 mod xz;
 mod zstd;
 
-pub(crate) use bzip2::Bzip2Reader;
 pub(crate) use xz::XzReader;
 pub(crate) use zstd::ZstdReader;
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{BufRead, Read};
 
@@ -56,7 +53,7 @@ impl Packing {
         match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(from)),
             Self::Xz => Box::new(XzReader::new(from)),
-            Self::Bzip2 => Box::new(Bzip2Reader::new(from)),
+            Self::Bzip2 => Box::new(MultiBzDecoder::new(from)),
             Self::Zstd => Box::new(ZstdReader::new(from)),
         }
     }

@@ -4,7 +4,8 @@
 
 use super::member_names::member_path;
 use crate::file_part::read_at;
-use crate::packing::{Bzip2Reader, XzReader, ZstdReader};
+use crate::packing::{XzReader, ZstdReader};
+use bzip2::bufread::BzDecoder;
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
 use std::fs::File;
@@ -252,7 +253,7 @@ impl Member {
         let bytes: Box<dyn Read> = match self.method {
             0 => Box::new(packed),
             8 => Box::new(DeflateDecoder::new(packed)),
-            12 => Box::new(Bzip2Reader::new(packed)),
+            12 => Box::new(BzDecoder::new(packed)),
             93 => Box::new(ZstdReader::new(packed)),
             95 => Box::new(XzReader::new(packed)),
             method => {
