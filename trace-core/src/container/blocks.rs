@@ -14,9 +14,11 @@ pub(super) const PLAIN_CODECS: u64 = 1 << CODEC_PLAIN;
 pub(super) const KNOWN_CODECS: u64 = PLAIN_CODECS | 1 << CODEC_ZSTD;
 /// Minimum number of blocks that a processor packs at a time.
 const MIN_BLOCKS_PER_TASK: usize = 4;
-/// Size of the sample of a block, bytes, and the alignment of its start.
+/// Size of the sample of a block of mixed values, bytes, and the alignment of its start.
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_ALIGNMENT: usize = 64;
+/// Maximum size of the sample of rows, bytes. One processor packs it in every way while the others wait.
+const ROW_SAMPLE_BYTES: usize = 64 << 10;
 /// Alignment of the block table of a section, bytes.
 pub(super) const BLOCK_TABLE_ALIGN: u64 = 8;
 
@@ -39,8 +41,10 @@ pub(super) struct PackedBlocks {
 pub(super) fn pack(bytes: &[u8], content: Content) -> io::Result<PackedBlocks> {
     let mut chosen = None;
     if let Content::Rows(row_bytes) = content {
-        let middle = bytes.len() / PACKED_BLOCK_BYTES / 2;
-        let sample = bytes.chunks(PACKED_BLOCK_BYTES).nth(middle).unwrap_or_default();
+        let row_bytes = row_bytes.max(1);
+        let middle = bytes.len() / row_bytes / 2 * row_bytes;
+        let sample = bytes.get(middle..).unwrap_or(bytes);
+        let sample = sample.get(..ROW_SAMPLE_BYTES / row_bytes * row_bytes).unwrap_or(sample);
         chosen = Some(BlockPacker::new()?.choose(sample, &Preparation::candidates(row_bytes))?);
     }
     let pack = |packer: &mut io::Result<BlockPacker>, block: &[u8]| match packer {
