@@ -14,7 +14,9 @@
 //!
 //! The calls become those of an API trace, in the order of their sequence numbers.
 
+mod archive_files;
 mod calls;
+mod launch_record;
 mod names;
 mod records;
 #[cfg(test)]

@@ -10,7 +10,9 @@
 //! a command buffer holds happens when it is executed.
 
 mod commands;
+mod operation_names;
 mod operations;
+mod placed_buffers;
 mod records;
 #[cfg(test)]
 mod tests;

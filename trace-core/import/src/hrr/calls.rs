@@ -1,47 +1,34 @@
 //! The conversion of calls to the events of an API trace.
 
+use super::archive_files::{ArchiveFiles, Hash, code_name};
+use super::launch_record::RecordedLaunch;
 use super::names::name;
 use super::records::Record;
 use super::{PROCESS, SOURCE};
 use crate::copied_memory::{store_code, store_content};
 use crate::error::ImportError;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use trace_core::GpuVa;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallFunction, CallModule, CallProcess, CallRow,
     CallStream, Clock, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, Identity, LaunchRow, MemoryBuilder,
     Metadata, NO_CONTENT, OrderKind, OrderRow, Recording, TraceKind,
 };
-use trace_core::{GpuVa, PAGE_SIZE};
 
 /// First byte of the arguments in a payload: the result precedes them.
 const ARGUMENTS: usize = 4;
-/// Maximum number of pages of copied memory and code together: 4 GiB.
-const MAX_PAGES: u64 = 1 << 20;
-/// Maximum size of a code object, bytes.
-const MAX_CODE_BYTES: u64 = 256 << 20;
 /// Maximum number of kernels, code objects, streams and events that are distinguished.
 const MAX_LISTED: usize = 1 << 16;
-/// Maximum size of all arguments of a launch, bytes.
-const MAX_ARGUMENT_BYTES: usize = 1 << 16;
 /// Size of the two halves of a hash, bytes.
 const HASH_BYTES: usize = 16;
 /// Why code objects are not loaded.
 const NOT_LOADED: &str = "the code is for AMD GPUs, and no replay target loads it";
 
-/// A hash of content: lower and upper half.
-type Hash = [u64; 2];
-
-fn hash_name(hash: Hash) -> String {
-    format!("{:016x}{:016x}", hash[0], hash[1])
-}
-
 /// A recording under construction.
 pub(super) struct Import<'a> {
-    folder: &'a Path,
+    files: ArchiveFiles<'a>,
     events: EventsBuilder,
     store: MemoryBuilder,
     metadata: ApiTraceMetadata,
@@ -55,7 +42,6 @@ pub(super) struct Import<'a> {
     functions: BTreeMap<(Vec<u8>, Hash), u32>,
     /// Size in bytes of each allocation.
     allocations: BTreeMap<u64, u64>,
-    pages: u64,
     start: Option<u64>,
     /// Calls that are too short for their arguments, and copies without their content.
     short: Count,
@@ -86,7 +72,7 @@ impl<'a> Import<'a> {
             ..CallStream::default()
         };
         Self {
-            folder,
+            files: ArchiveFiles::new(folder),
             events: EventsBuilder::new(),
             store: MemoryBuilder::new(),
             metadata: ApiTraceMetadata {
@@ -102,7 +88,6 @@ impl<'a> Import<'a> {
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
             allocations: BTreeMap::new(),
-            pages: 0,
             start: None,
             short: Count::default(),
             without_content: Count::default(),
@@ -290,7 +275,7 @@ impl<'a> Import<'a> {
         let mut pages_at = NO_CONTENT;
         if let Some(device) = device.filter(|_| bytes > 0) {
             let content = match hash {
-                Some(hash) => self.read_blob(hash, bytes)?,
+                Some(hash) => self.files.read_blob(hash, bytes)?,
                 None => None,
             };
             match content {
@@ -315,22 +300,6 @@ impl<'a> Import<'a> {
         };
         self.events.copy(time, thread, row);
         Ok(Some(()))
-    }
-
-    /// Reads copied memory. Returns `None` if it is missing, has another size, or there is too much of it.
-    fn read_blob(&mut self, hash: Hash, bytes: u64) -> Result<Option<Vec<u8>>, ImportError> {
-        let pages = bytes.div_ceil(PAGE_SIZE as u64) + 1;
-        if self.pages.saturating_add(pages) > MAX_PAGES {
-            return Ok(None);
-        }
-        let name = hash_name(hash);
-        let group = name.get(..2).unwrap_or_default();
-        let path = self.folder.join("blobs").join(group).join(format!("{name}.blob"));
-        let content = read_file(&path, bytes)?.filter(|content| content.len() as u64 == bytes);
-        if content.is_some() {
-            self.pages += pages;
-        }
-        Ok(content)
     }
 
     /// Adds a fill. The width of the value is what the arguments leave for it.
@@ -376,8 +345,7 @@ impl<'a> Import<'a> {
         Some(())
     }
 
-    /// Adds a launch, whose record has a form of its own: stream, name, code object, blocks, threads, shared memory, and
-    /// the arguments by their kind.
+    /// Adds a launch.
     fn launch(&mut self, record: &Record<'_>, time: u64, thread: u32) -> Result<Option<()>, ImportError> {
         let Some(launch) = RecordedLaunch::parse(record) else {
             return Ok(None);
@@ -432,26 +400,14 @@ impl<'a> Import<'a> {
         if let Some(index) = self.modules.get(&hash) {
             return Ok(Some(*index));
         }
-        let name = hash_name(hash);
-        let group = name.get(..2).unwrap_or_default();
-        let code = self.folder.join("code_objects").join(format!("{name}.hsaco"));
-        let blob = self.folder.join("blobs").join(group).join(format!("{name}.blob"));
         let mut module = CallModule {
-            origin: format!("{name}.hsaco"),
+            origin: code_name(hash),
             kind: CodeKind::Unknown,
             missing: NOT_LOADED.to_owned(),
             ..CallModule::default()
         };
-        let room = (MAX_PAGES - self.pages)
-            .saturating_mul(PAGE_SIZE as u64)
-            .min(MAX_CODE_BYTES);
-        let mut found = read_file(&code, room)?;
-        if found.is_none() {
-            found = read_file(&blob, room)?;
-        }
-        match found {
+        match self.files.read_code(hash)? {
             Some(bytes) => {
-                self.pages += (bytes.len() as u64).div_ceil(PAGE_SIZE as u64);
                 module.bytes = bytes.len() as u64;
                 module.digest = blake3::hash(&bytes).to_hex().to_string();
                 module.pages = store_code(&mut self.store, &bytes);
@@ -521,7 +477,8 @@ impl<'a> Import<'a> {
         }
         self.findings.extend(findings);
         let process = self
-            .folder
+            .files
+            .folder()
             .file_name()
             .and_then(|n| n.to_str()?.strip_prefix(PROCESS)?.parse().ok());
         self.metadata.process = CallProcess {
@@ -538,7 +495,7 @@ impl<'a> Import<'a> {
                     clock: Clock::SinceStart,
                     ..Identity::default()
                 },
-                source_pages: self.pages,
+                source_pages: self.files.pages(),
                 findings: self.findings,
                 kind: TraceKind::Api(self.metadata),
                 ..Metadata::default()
@@ -547,105 +504,5 @@ impl<'a> Import<'a> {
             memory: self.store.finish(),
             ..Recording::default()
         }
-    }
-}
-
-/// Reads a file of at most `max` bytes. Returns `None` if it is missing or larger.
-fn read_file(path: &PathBuf, max: u64) -> Result<Option<Vec<u8>>, ImportError> {
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let io = |e| ImportError::io(path, e);
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(io)?;
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
-    Ok((bytes.len() as u64 <= max).then_some(bytes))
-}
-
-/// A launch as it is recorded.
-struct RecordedLaunch<'a> {
-    stream: u64,
-    name: &'a [u8],
-    code: Hash,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-    /// Offset and size of each argument, and their bytes.
-    parameters: Vec<[u32; 2]>,
-    arguments: Vec<u8>,
-}
-
-impl<'a> RecordedLaunch<'a> {
-    /// The kinds of arguments that are not the program's, and that hold addresses inside.
-    const HIDDEN: u64 = 2;
-    const WITH_ADDRESSES: u64 = 3;
-    /// The call that counts threads where others count blocks.
-    const COUNTS_THREADS: u16 = 449;
-
-    fn parse(record: &Record<'a>) -> Option<Self> {
-        let mut at = 0;
-        let mut take = |bytes: usize| {
-            let field = record.field(at, bytes);
-            at += bytes;
-            field
-        };
-        let stream = take(8)?;
-        let name_bytes = take(2)? as usize;
-        let name = record.payload.get(10..)?.get(..name_bytes)?;
-        let mut at = 10 + name_bytes;
-        let mut take = |bytes: usize| {
-            let field = record.field(at, bytes);
-            at += bytes;
-            field
-        };
-        let code = [take(8)?, take(8)?];
-        let mut dimensions = [0; 6];
-        for dimension in &mut dimensions {
-            *dimension = take(4)? as u32;
-        }
-        let [x, y, z, block @ ..] = dimensions;
-        let mut grid = [x, y, z];
-        if record.call == Self::COUNTS_THREADS {
-            for (blocks, threads) in grid.iter_mut().zip(block) {
-                *blocks = blocks.div_ceil(threads.max(1));
-            }
-        }
-        let shared = take(4)? as u32;
-        let (count, _snapshots) = (take(2)?, take(2)?);
-        let mut launch = Self {
-            stream,
-            name,
-            code,
-            grid,
-            block,
-            shared,
-            parameters: Vec::new(),
-            arguments: Vec::new(),
-        };
-        for _ in 0..count {
-            let (kind, bytes) = (record.field(at, 1)?, record.field(at + 1, 2)? as usize);
-            let value = record.payload.get(at + 3..)?.get(..bytes)?;
-            at += 3 + bytes;
-            if kind == Self::WITH_ADDRESSES {
-                at += 2 + 2 * record.field(at, 2)? as usize;
-            }
-            if kind != Self::HIDDEN {
-                launch.add_argument(value)?;
-            }
-        }
-        Some(launch)
-    }
-
-    /// Adds an argument at a multiple of what divides its size, eight at most.
-    fn add_argument(&mut self, value: &[u8]) -> Option<()> {
-        let alignment = 1 << value.len().trailing_zeros().min(3);
-        let offset = self.arguments.len().next_multiple_of(alignment);
-        if offset + value.len() > MAX_ARGUMENT_BYTES {
-            return None;
-        }
-        self.arguments.resize(offset, 0);
-        self.arguments.extend_from_slice(value);
-        self.parameters.push([offset as u32, value.len() as u32]);
-        Some(())
     }
 }

@@ -2,21 +2,20 @@
 
 use super::SOURCE;
 use super::commands::{BufferReference, Command};
+use super::operation_names::operation_name;
+use super::placed_buffers::{PlacedBuffer, PlacedBuffers};
 use super::records::{FileHeader, Record};
 use crate::copied_memory::{store_code, store_content};
 use std::collections::BTreeMap;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallFunction, CallModule, CallRow, CallStream,
-    CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, Identity, LaunchRow, MemoryBuilder, Metadata,
-    NO_CONTENT, OrderRow, Recording, TraceKind,
+    CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, Identity, LaunchRow, MemoryBuilder, Metadata, NO_CONTENT,
+    OrderRow, Recording, TraceKind,
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// Address of the first buffer, and the end of addresses.
-const FIRST_ADDRESS: u64 = 1 << 32;
-const END_ADDRESS: u64 = 1 << 46;
-/// Maximum number of events, of buffers and other objects, and of commands in command buffers.
+/// Maximum number of events, of objects, and of commands in command buffers.
 const MAX_EVENTS: usize = 1 << 28;
 const MAX_OBJECTS: usize = 1 << 18;
 const MAX_COMMANDS: usize = 1 << 18;
@@ -36,64 +35,12 @@ const BEGIN: u64 = 300;
 const COMMANDS: std::ops::Range<u64> = 309..314;
 const PREPARE: u64 = 402;
 
-/// Names of operations by their number.
-const NAMES: [(u64, &str); 40] = [
-    (1, "device_trim"),
-    (2, "device_query_i64"),
-    (6, "device_create_channel"),
-    (7, "device_create_command_buffer"),
-    (8, "device_create_event"),
-    (9, "device_create_executable_cache"),
-    (10, "device_import_file"),
-    (11, "device_create_semaphore"),
-    (13, "device_queue_alloca"),
-    (14, "device_queue_dealloca"),
-    (15, "device_queue_fill"),
-    (16, "device_queue_update"),
-    (17, "device_queue_copy"),
-    (18, "device_queue_read"),
-    (19, "device_queue_write"),
-    (20, "device_queue_host_call"),
-    (21, "device_queue_dispatch"),
-    (22, "device_queue_execute"),
-    (23, "device_queue_flush"),
-    (100, "allocator_trim"),
-    (101, "allocator_query_memory_heaps"),
-    (102, "allocator_allocate_buffer"),
-    (103, "allocator_import_buffer"),
-    (104, "allocator_export_buffer"),
-    (200, "buffer_map_range"),
-    (201, "buffer_unmap_range"),
-    (202, "buffer_invalidate_range"),
-    (203, "buffer_flush_range"),
-    (300, "command_buffer_begin"),
-    (301, "command_buffer_end"),
-    (304, "command_buffer_execution_barrier"),
-    (305, "command_buffer_signal_event"),
-    (306, "command_buffer_reset_event"),
-    (307, "command_buffer_wait_events"),
-    (308, "command_buffer_advise_buffer"),
-    (312, "command_buffer_collective"),
-    (400, "executable_cache_infer_format"),
-    (401, "executable_cache_can_prepare_format"),
-    (402, "executable_cache_prepare_executable"),
-    (501, "executable_export_info"),
-];
-
-/// A buffer with its made-up address.
-#[derive(Clone, Copy)]
-struct PlacedBuffer {
-    at: u64,
-    bytes: u64,
-}
-
 /// A recording under construction.
 pub(super) struct Import {
     events: EventsBuilder,
     store: MemoryBuilder,
     metadata: ApiTraceMetadata,
-    buffers: BTreeMap<u64, PlacedBuffer>,
-    next: u64,
+    buffers: PlacedBuffers,
     modules: BTreeMap<u64, u32>,
     functions: BTreeMap<(u64, u32), u32>,
     command_buffers: BTreeMap<u64, Vec<Command>>,
@@ -123,8 +70,7 @@ impl Import {
                 range: "whole".into(),
                 ..ApiTraceMetadata::default()
             },
-            buffers: BTreeMap::new(),
-            next: FIRST_ADDRESS,
+            buffers: PlacedBuffers::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
             command_buffers: BTreeMap::new(),
@@ -163,27 +109,8 @@ impl Import {
         if record.object_kind == BUFFER
             && let Some(bytes) = record.field(0, 8)
         {
-            self.place(record.object, bytes);
+            self.buffers.place(record.object, bytes);
         }
-    }
-
-    /// Returns the buffer of a number, and gives it an address if it has none.
-    fn place(&mut self, buffer: u64, bytes: u64) -> Option<PlacedBuffer> {
-        if let Some(known) = self.buffers.get(&buffer) {
-            return Some(*known);
-        }
-        let end = self
-            .next
-            .checked_add(bytes)?
-            .checked_next_multiple_of(PAGE_SIZE as u64)?;
-        if buffer == 0 || end > END_ADDRESS || self.buffers.len() >= MAX_OBJECTS {
-            return None;
-        }
-        let placed = PlacedBuffer { at: self.next, bytes };
-        self.buffers.insert(buffer, placed);
-        // A page between two buffers belongs to none.
-        self.next = end + PAGE_SIZE as u64;
-        Some(placed)
     }
 
     /// Handles an operation.
@@ -211,13 +138,8 @@ impl Import {
     /// Adds a call by its name, with the numbers of its objects as arguments.
     fn call(&mut self, record: &Record) {
         let next = self.metadata.names.len() as u32;
-        let known = NAMES.iter().find(|(number, _)| *number == record.operation);
         let index = *self.names.entry(record.operation).or_insert_with(|| {
-            let name = known.map_or_else(
-                || format!("operation {}", record.operation),
-                |(_, name)| (*name).to_owned(),
-            );
-            self.metadata.names.push(name);
+            self.metadata.names.push(operation_name(record.operation));
             next
         });
         let objects = [record.object, record.related_object].map(u64::to_le_bytes).concat();
@@ -235,7 +157,7 @@ impl Import {
     fn allocate(&mut self, record: &Record, thread: u32) {
         let placed = record
             .field(0, 8)
-            .and_then(|bytes| self.place(record.related_object, bytes));
+            .and_then(|bytes| self.buffers.place(record.related_object, bytes));
         let Some(buffer) = placed else {
             return self.call(record);
         };
@@ -258,7 +180,7 @@ impl Import {
     }
 
     fn release(&mut self, record: &Record, thread: u32) {
-        let buffer = BufferReference::parse(record, 0).and_then(|r| self.buffers.get(&r.buffer).copied());
+        let buffer = BufferReference::parse(record, 0).and_then(|r| self.buffers.get(r.buffer));
         match buffer {
             Some(buffer) => self.allocation(AllocationKind::GiveInOrder, buffer, record.status, thread),
             None => self.call(record),
@@ -358,11 +280,7 @@ impl Import {
 
     /// Returns the address of a range, or `None` if its buffer is not known.
     fn address(&mut self, reference: BufferReference) -> Option<(GpuVa, u64)> {
-        let buffer = self.buffers.get(&reference.buffer).copied();
-        let range = buffer.and_then(|b| {
-            let left = b.bytes.checked_sub(reference.offset)?;
-            Some((GpuVa::new(b.at + reference.offset), reference.bytes.min(left)))
-        });
+        let range = self.buffers.range(reference);
         self.without_buffer += u64::from(range.is_none());
         range
     }
@@ -557,10 +475,7 @@ impl Import {
             );
         }
         all.extend(findings);
-        self.metadata.window = CallWindow {
-            base: GpuVa::new(FIRST_ADDRESS),
-            bytes: self.next - FIRST_ADDRESS,
-        };
+        self.metadata.window = self.buffers.window();
         Recording {
             metadata: Metadata {
                 identity: Identity {
