@@ -43,6 +43,8 @@ pub fn add(add: Add<'_>) {
     add("memory_dump", "core", elf_core());
     add("hrr", "small", hip_calls());
     add("iree_replay", "small", iree_replay());
+    let recorded = include_bytes!("../../../trace-core/import/tests/iree/parameters-capture-all.ireereplay");
+    add("iree_replay", "recorded", recorded.to_vec());
     add("panfrostdump", "small", panfrostdump());
     add("rd", "small", rd());
     add("v3d", "small", V3D.to_vec());

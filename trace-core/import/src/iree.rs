@@ -1,7 +1,7 @@
 //! The importer of HAL replays of IREE: what a program asked IREE's hardware abstraction layer for, with the bytes that
 //! the host wrote and the code.
 //!
-//! The format is that of iree-org/iree, `runtime/src/iree/hal/replay/format.h`, major version 1. A file begins with 24
+//! The format is that of iree-org/iree, `runtime/src/iree/hal/replay/format.h`, major versions 1 and 2. A file begins with 24
 //! bytes: `IRRP`, the version (16 bits each), the size of the header (32 bits), flags (32 bits), the size of the file. Each
 //! record has a header of 96 bytes and a payload. Numbers are little-endian.
 //!
@@ -10,6 +10,8 @@
 //! a command buffer holds happens when it is executed.
 
 mod commands;
+mod executables;
+mod files;
 mod operation_names;
 mod operations;
 mod placed_buffers;
@@ -49,10 +51,10 @@ pub fn fits(path: &Path) -> bool {
 pub(crate) fn describe_close(path: &Path) -> Option<String> {
     let header = read_header(path)?;
     Some(format!(
-        "a HAL replay of IREE of version {}.{} (at byte 0x4; version {} is read)",
+        "a HAL replay of IREE of version {}.{} (at byte 0x4; versions {} are read)",
         header.major,
         header.minor,
-        FileHeader::KNOWN_MAJOR
+        FileHeader::KNOWN_MAJORS.map(|major| major.to_string()).join(" and ")
     ))
 }
 

@@ -78,7 +78,7 @@ pub(super) enum Command {
 }
 
 /// Returns the byte after two lists of semaphores whose lengths stand at a byte.
-fn after_semaphores(record: &Record, counts_at: usize, at: usize) -> Option<usize> {
+pub(super) fn after_semaphores(record: &Record, counts_at: usize, at: usize) -> Option<usize> {
     let count = record
         .field(counts_at, 8)?
         .checked_add(record.field(counts_at + 8, 8)?)?;

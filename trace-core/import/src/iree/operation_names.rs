@@ -1,9 +1,12 @@
 //! The names of operations of IREE's HAL.
 
 /// Names of operations by their number.
-const NAMES: [(u64, &str); 40] = [
+const NAMES: [(u64, &str); 49] = [
     (1, "device_trim"),
     (2, "device_query_i64"),
+    (3, "device_query_capabilities"),
+    (4, "device_refine_topology_edge"),
+    (5, "device_assign_topology_info"),
     (6, "device_create_channel"),
     (7, "device_create_command_buffer"),
     (8, "device_create_event"),
@@ -21,6 +24,8 @@ const NAMES: [(u64, &str); 40] = [
     (21, "device_queue_dispatch"),
     (22, "device_queue_execute"),
     (23, "device_queue_flush"),
+    (50, "replay_scope_begin"),
+    (51, "replay_scope_end"),
     (100, "allocator_trim"),
     (101, "allocator_query_memory_heaps"),
     (102, "allocator_allocate_buffer"),
@@ -32,6 +37,8 @@ const NAMES: [(u64, &str); 40] = [
     (203, "buffer_flush_range"),
     (300, "command_buffer_begin"),
     (301, "command_buffer_end"),
+    (302, "command_buffer_begin_debug_group"),
+    (303, "command_buffer_end_debug_group"),
     (304, "command_buffer_execution_barrier"),
     (305, "command_buffer_signal_event"),
     (306, "command_buffer_reset_event"),
@@ -41,7 +48,9 @@ const NAMES: [(u64, &str); 40] = [
     (400, "executable_cache_infer_format"),
     (401, "executable_cache_can_prepare_format"),
     (402, "executable_cache_prepare_executable"),
-    (501, "executable_export_info"),
+    (500, "executable_function_count"),
+    (501, "executable_function_info"),
+    (503, "executable_lookup_function_by_name"),
 ];
 
 /// Returns the name of an operation, or its number.

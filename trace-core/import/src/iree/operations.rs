@@ -2,6 +2,8 @@
 
 use super::SOURCE;
 use super::commands::{BufferReference, Command};
+use super::executables::Executable;
+use super::files::{FILE, ReadFiles};
 use super::operation_names::operation_name;
 use super::placed_buffers::{PlacedBuffer, PlacedBuffers};
 use super::records::{FileHeader, Record};
@@ -28,6 +30,7 @@ const MAPPED_DATA: u64 = 4;
 /// Numbers of operations that need more than their name.
 const QUEUE_ALLOCA: u64 = 13;
 const QUEUE_DEALLOCA: u64 = 14;
+const QUEUE_READ: u64 = 18;
 const QUEUE_EXECUTE: u64 = 22;
 const ALLOCATE: u64 = 102;
 const IMPORT: u64 = 103;
@@ -43,6 +46,9 @@ pub(super) struct Import {
     buffers: PlacedBuffers,
     modules: BTreeMap<u64, u32>,
     functions: BTreeMap<(u64, u32), u32>,
+    /// Names of functions by the number of their executable.
+    function_names: BTreeMap<u64, Vec<String>>,
+    files: ReadFiles,
     command_buffers: BTreeMap<u64, Vec<Command>>,
     commands: usize,
     command_bytes: usize,
@@ -73,6 +79,8 @@ impl Import {
             buffers: PlacedBuffers::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
+            function_names: BTreeMap::new(),
+            files: ReadFiles::default(),
             command_buffers: BTreeMap::new(),
             commands: 0,
             command_bytes: 0,
@@ -104,12 +112,15 @@ impl Import {
         *self.unknown.entry(number).or_default() += 1;
     }
 
-    /// Handles a new object: a buffer gets an address.
+    /// Handles a new object: a buffer gets an address, and the content of a file is kept for its reads.
     pub(super) fn object(&mut self, record: &Record) {
         if record.object_kind == BUFFER
             && let Some(bytes) = record.field(0, 8)
         {
             self.buffers.place(record.object, bytes);
+        }
+        if record.object_kind == FILE {
+            self.files.add(record);
         }
     }
 
@@ -126,6 +137,10 @@ impl Import {
                 self.call(record);
             }
             QUEUE_EXECUTE => self.execute(record, thread),
+            QUEUE_READ => match self.files.read(record) {
+                Some(read) => self.update(read.target, &read.data, record.status, thread),
+                None => self.call(record),
+            },
             operation => match Command::parse(record) {
                 Some(command) if COMMANDS.contains(&operation) => self.keep(record.object, command),
                 Some(command) => self.emit(&command, &[], record.status, thread),
@@ -203,14 +218,12 @@ impl Import {
     /// Lists the code of an executable.
     fn prepare(&mut self, record: &Record) {
         self.call(record);
-        let field = |at, bytes| record.field(at, bytes).and_then(|n| usize::try_from(n).ok());
-        let parts = || {
-            let (code, format) = (field(8, 8)?, field(28, 4)?);
-            let rest = record.payload.get(40..)?;
-            let (format, rest) = rest.split_at_checked(format)?;
-            Some((format, rest.get(..code)?))
-        };
-        let Some((format, code)) = parts() else {
+        let Some(Executable {
+            format,
+            code,
+            functions,
+        }) = Executable::parse(record)
+        else {
             self.left_out += 1;
             return;
         };
@@ -220,7 +233,9 @@ impl Import {
         }
         let index = self.metadata.modules.len() as u32;
         self.modules.insert(record.related_object, index);
-        let format = String::from_utf8_lossy(format).into_owned();
+        if !functions.is_empty() && self.function_names.len() < MAX_OBJECTS {
+            self.function_names.insert(record.related_object, functions);
+        }
         self.metadata.modules.push(CallModule {
             origin: format!("executable {} ({format})", record.related_object),
             kind: CodeKind::Unknown,
@@ -421,8 +436,10 @@ impl Import {
         let first = constant_bytes.next_multiple_of(8) as u32;
         let addresses = (0..bindings as u32).map(|n| [first + n * 8, 8]);
         let index = self.metadata.functions.len() as u32;
+        let names = self.function_names.get(&executable);
+        let name = names.and_then(|names| names.get(entry as usize)).cloned();
         self.metadata.functions.push(CallFunction {
-            name: format!("executable {executable}, entry {entry}"),
+            name: name.unwrap_or_else(|| format!("executable {executable}, entry {entry}")),
             module: self.modules.get(&executable).copied(),
             parameters: words.chain(addresses).collect(),
             ..CallFunction::default()
@@ -466,6 +483,9 @@ impl Import {
             if count > 0 {
                 add(kind, "operations", format!("{count} {what}"));
             }
+        }
+        if let Some(message) = self.files.describe_missing() {
+            add(FindingKind::NotRecorded, "files", message);
         }
         for (number, count) in self.unknown.iter().take(16) {
             add(

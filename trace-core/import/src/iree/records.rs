@@ -22,7 +22,8 @@ pub(super) struct FileHeader {
 
 impl FileHeader {
     pub(super) const BYTES: usize = 24;
-    pub(super) const KNOWN_MAJOR: u16 = 1;
+    /// The known major versions. Version 2 adds the names of functions to executables.
+    pub(super) const KNOWN_MAJORS: [u16; 2] = [1, 2];
 
     /// Parses the first bytes, or returns `None` if the file is another one.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
@@ -37,7 +38,7 @@ impl FileHeader {
     }
 
     pub(super) fn is_known(&self) -> bool {
-        self.major == Self::KNOWN_MAJOR
+        Self::KNOWN_MAJORS.contains(&self.major)
     }
 }
 

@@ -142,10 +142,10 @@ fn cut_and_damaged_files_are_read_as_far_as_they_go() {
     damaged[24 + 96 + 40] = 1;
     assert!(is_cut(&import_bytes(&damaged).unwrap()));
     let mut later = bytes;
-    later[4] = 2;
+    later[4] = 3;
     let error = import_bytes(&later).unwrap_err().to_string();
     assert!(
-        error.contains("a HAL replay of IREE of version 2.0 (at byte 0x4; version 1 is read)"),
+        error.contains("a HAL replay of IREE of version 3.0 (at byte 0x4; versions 1 and 2 are read)"),
         "{error}"
     );
 }

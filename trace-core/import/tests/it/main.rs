@@ -11,6 +11,7 @@
 mod adreno;
 mod arm_shaders;
 mod driver_analyses;
+mod iree;
 mod kernels;
 mod mmio_excerpts;
 mod mmio_logs;
