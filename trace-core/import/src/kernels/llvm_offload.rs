@@ -6,7 +6,7 @@
 //!
 //! | ending | content | earlier |
 //! |---|---|---|
-//! | `json` | name, teams, threads, arguments, address and size of the memory | also `BumpAllocVAStart`, `DeviceMemorySize`, `NumTeamsClause`, `ThreadLimitClause` |
+//! | `json` | name, teams, threads, arguments, address and size of the memory | also `BumpAllocVAStart`, `DeviceMemorySize`, `NumTeamsClause`, `ThreadLimitClause`; no address in LLVM 16 |
 //! | `record_input` | the memory before the kernel, from its first address on | `memory` |
 //! | `record_output` | the memory after it | `original.output` |
 //! | `globals` | a count (32 bits), and for each global the length of its name with the zero at its end (32 bits), its size (64 bits), the name, the bytes | name with a zero, size (32 bits), bytes, without a count; as they are after the kernel |
@@ -54,7 +54,7 @@ struct Description {
     /// Written as a number with a sign.
     arg_ptrs: Vec<Word>,
     #[serde(alias = "BumpAllocVAStart")]
-    v_alloc_addr: Word,
+    v_alloc_addr: Option<Word>,
     #[serde(alias = "DeviceMemorySize", default)]
     v_alloc_size: u64,
 }
@@ -76,11 +76,34 @@ impl Word {
     }
 }
 
+impl Description {
+    /// Returns the address of the memory. A file of LLVM 16 does not give it: then it is the argument with the most
+    /// arguments in the memory behind it, the highest of several, because numbers are smaller than addresses.
+    fn address(&self) -> Option<GpuVa> {
+        if let Some(given) = self.v_alloc_addr {
+            return Some(GpuVa::new(given.get()));
+        }
+        let mut words: Vec<u64> = self.arg_ptrs.iter().map(|word| word.get()).collect();
+        words.sort_unstable();
+        let behind = |at: u64| {
+            let end = at.saturating_add(self.v_alloc_size);
+            words.partition_point(|w| *w < end) - words.partition_point(|w| *w < at)
+        };
+        words
+            .iter()
+            .max_by_key(|at| (behind(**at), **at))
+            .map(|at| GpuVa::new(*at))
+    }
+}
+
+/// Keys of the address or the size of the memory, of which a description has one at least.
+const MEMORY_KEYS: [&str; 3] = ["VAllocAddr", "BumpAllocVAStart", "DeviceMemorySize"];
+
 /// Whether a path is the description of such a kernel: a JSON file with its keys.
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     begins_as_json(path, |text| {
-        has_key(text, "ArgPtrs") && (has_key(text, "VAllocAddr") || has_key(text, "BumpAllocVAStart"))
+        has_key(text, "ArgPtrs") && MEMORY_KEYS.iter().any(|key| has_key(text, key))
     })
 }
 
@@ -135,6 +158,8 @@ impl RecordedKernel {
             let mut existing = all.filter(|name| is_file_name(name) && folder.join(name).is_file());
             existing.next().unwrap_or_else(|| format!("{stem}.{}", endings[0]))
         };
+        let base = description.address();
+        let base = base.ok_or_else(|| wrong("VAllocAddr is missing, and no argument can stand for it".to_owned()))?;
         let hashes = stem.split_once('_').filter(|(kernel, launch)| {
             let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
             is_number(kernel) && is_number(launch)
@@ -155,7 +180,7 @@ impl RecordedKernel {
             source: SOURCE,
             tool: "LLVM offload record replay",
             window: CallWindow {
-                base: GpuVa::new(description.v_alloc_addr.get()),
+                base,
                 bytes: description.v_alloc_size,
             },
             modules: Vec::new(),
@@ -189,7 +214,7 @@ fn is_file_name(name: &str) -> bool {
 /// cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let kernel = RecordedKernel::read(path)?;
-    let at = GpuVa::new(kernel.description.v_alloc_addr.get());
+    let at = kernel.database.window.base;
     let arguments: Vec<Vec<u8>> = kernel
         .description
         .arg_ptrs
@@ -224,6 +249,10 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
                 format!("the file does not give the number of {key}; 1 is assumed"),
             );
         }
+    }
+    if kernel.description.v_alloc_addr.is_none() {
+        let message = format!("the file does not give the address of the memory; {at} is assumed, from the arguments");
+        note(FindingKind::Assumed, message);
     }
     if kernel.description.loop_trip_count > 0 {
         let count = kernel.description.loop_trip_count;

@@ -13,6 +13,7 @@ mod arm_shaders;
 mod driver_analyses;
 mod iree;
 mod kernels;
+mod llvm_offload;
 mod mmio_excerpts;
 mod mmio_logs;
 mod mmt;
