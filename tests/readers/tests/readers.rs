@@ -192,13 +192,14 @@ fn every_kind_of_event_is_in_a_waveform() {
         assert_eq!(changes_of(command), [(1, bits(32, 1)), (3, bits(32, 0))]);
         assert_eq!(
             changes_of(&format!("{command}_writes")),
-            [(1, bits(32, 1)), (2, bits(32, 2)), (3, bits(32, 3))]
+            [(0, bits(32, 0)), (1, bits(32, 1)), (2, bits(32, 2)), (3, bits(32, 3))]
         );
         assert_eq!(
             changes_of("kinescope.gpu.GPU_CONTROL.GPU_ID"),
             [(0, bits(32, 0x60a0_0002))]
         );
-        // This device takes only accesses of 4 bytes, so an access of 8 bytes has a signal of its own.
+        // This device takes only accesses of 4 bytes, so an access of 8 bytes has a signal of its own. It changes the
+        // registers over the same bytes too, if they have a signal.
         let wide = changes_of("kinescope.gpu.unnamed.at_1840");
         assert_eq!(wide, [(4, bits(64, 0xffff_ffff_0000_2000))]);
         let unnamed = changes_of("kinescope.gpu.unnamed.at_3ff0");
@@ -217,7 +218,7 @@ fn every_kind_of_event_is_in_a_waveform() {
         );
         assert_eq!(changes_of("kinescope.interrupts.job_status"), [(9, bits(64, 2))]);
         assert_eq!(changes_of("kinescope.interrupts.line9_status"), [(10, bits(64, 5))]);
-        assert_eq!(changes_of("kinescope.marks"), [(11, bits(32, 1))]);
+        assert_eq!(changes_of("kinescope.marks"), [(0, bits(32, 0)), (11, bits(32, 1))]);
         assert_eq!(
             changes_of("kinescope.jobs.slot1_submitted_head"),
             [(12, bits(64, 0x1_0000_2000))]
@@ -231,6 +232,110 @@ fn every_kind_of_event_is_in_a_waveform() {
             [(15, bits(64, 0x1000)), (16, "x".repeat(64))]
         );
     }
+}
+
+/// Returns a recording of accesses of all widths at all alignments over few bytes: registers of the map and locations
+/// without a name, values that are known and accesses that were not decoded.
+fn overlapping() -> Recording {
+    let mut state = 1u32;
+    let mut next = |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % below
+    };
+    let mut b = EventsBuilder::new();
+    for time in 0..2000u64 {
+        let width = [1, 2, 4, 8][next(4) as usize];
+        // Job slot registers of a Mali, the last ones of a block, and a hole.
+        let base = [0x1840, 0x18fc, 0x3ff0][next(3) as usize];
+        let offset = RegOffset::new(base + next(12));
+        if next(10) == 0 {
+            b.undecoded(time, 1, 0, UndecodedRow::from_access(offset, true, width));
+            continue;
+        }
+        let value = u64::from(next(1 << 16)) << 48 | u64::from(next(1 << 16)) << 24 | u64::from(next(1 << 16));
+        let access = Access {
+            space: 0,
+            write: next(2) == 0,
+            offset,
+            width,
+            value: value & (u64::MAX >> (64 - u32::from(width) * 8)),
+        };
+        b.access(time, 1, access);
+    }
+    let mut r = recording_of(b);
+    r.metadata.identity.gpu_id = 0x60a0_0002;
+    r.metadata.spaces.push(Space {
+        name: "gpu".into(),
+        kind: SpaceKind::Registers,
+        bytes: 0x4000,
+    });
+    r
+}
+
+#[test]
+fn signals_over_the_same_bytes_show_the_same_bytes() {
+    let r = overlapping();
+    let map = RegisterMap::for_recording(&r).unwrap();
+    // The bytes of the space after each event; `None` if they are unknown.
+    let mut memory: HashMap<u32, Option<u8>> = HashMap::new();
+    let mut states = Vec::new();
+    for event in 0..r.events.len() {
+        let (offset, width, value) = match (r.events.access(event), r.events.undecoded(event)) {
+            (Some(a), _) => (a.offset.get(), a.width, Some(a.value)),
+            (_, Some(u)) => (u.offset.get(), u.width().unwrap(), None),
+            _ => panic!("{event}"),
+        };
+        for n in 0..u32::from(width) {
+            memory.insert(offset + n, value.map(|v| (v >> (n * 8)) as u8));
+        }
+        states.push(memory.clone());
+    }
+    let shown = |at: u32, bytes: u32, event: usize| -> String {
+        let byte = |n: u32| match states[event].get(&(at + n)).copied().flatten() {
+            Some(b) => bits(8, u64::from(b)),
+            None => "x".repeat(8),
+        };
+        (0..bytes).rev().map(byte).collect()
+    };
+    for write in BOTH {
+        let (bytes, _) = export(write, &r, None, Clock::Events);
+        let waves = read(bytes);
+        let mut compared = 0;
+        for (name, changes) in waves {
+            let word = name.rsplit('.').next().unwrap();
+            let at = match word.strip_prefix("at_") {
+                Some(digits) => u32::from_str_radix(digits, 16).ok(),
+                None => map.find_by_name(word).map(|r| r.offset.get()),
+            };
+            let Some(at) = at else { continue };
+            let width = changes[0].1.len() as u32 / 8;
+            let changes = settle(changes);
+            let first = changes[0].0 as usize;
+            let expected = (first..r.events.len()).map(|e| (e as u64, shown(at, width, e)));
+            assert_eq!(changes, settle(expected), "{name}");
+            assert!((0..first).all(|e| shown(at, width, e).bytes().all(|b| b == b'x')), "{name}");
+            compared += 1;
+        }
+        assert!(compared > 25, "{compared}");
+    }
+    // A counter has a value once all bytes of its register are known. A location that gets wider keeps its track.
+    let (bytes, _) = export(trace_waves::perfetto, &r, None, Clock::Events);
+    let mut compared = 0;
+    for (name, counts) in perfetto(&bytes).counters {
+        let at = match name.strip_prefix("at_") {
+            Some(digits) => u32::from_str_radix(digits, 16).unwrap(),
+            None => map.find_by_name(&name).unwrap().offset.get(),
+        };
+        for (event, value) in counts {
+            let is_shown = |bytes| {
+                let text = shown(at, bytes, event as usize);
+                u64::from_str_radix(&text, 2).is_ok_and(|v| v as f64 == value)
+            };
+            assert!((1..=8).any(is_shown), "{name} at {event}: {value}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 2000, "{compared}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The signal changes of each event: registers with their known bits, jobs, interrupts, memory.
 
+use crate::locations::{AccessedBytes, Location, Locations};
 use crate::{ExportSummary, Source, WavesError};
 use std::collections::HashMap;
 use trace_core::RegOffset;
@@ -38,12 +39,21 @@ pub(crate) enum Key {
     /// Size of the latest DMA mapping, bytes.
     DmaBytes,
     /// A register of the map, or a location that the map does not name.
-    Register {
-        space: u8,
-        offset: u32,
-        known: bool,
-        of: RegisterSignal,
-    },
+    Register { at: Location, of: RegisterSignal },
+}
+
+impl Key {
+    /// Returns the value before the first event: a count is 0, and no job runs. All other values are unknown.
+    pub fn initial_value(self) -> Value {
+        match self {
+            Self::Marks | Self::Running(_) | Self::Submits(_) | Self::Interrupts(_) => Value::from_bits(0),
+            Self::Register {
+                of: RegisterSignal::Reads | RegisterSignal::Writes,
+                ..
+            } => Value::from_bits(0),
+            _ => Value::default(),
+        }
+    }
 }
 
 /// The signals of a register.
@@ -82,12 +92,21 @@ impl Value {
     }
 }
 
+fn bytes_of(bits: u32) -> u8 {
+    bits.div_ceil(8).clamp(1, 8) as u8
+}
+
 fn lowest(bits: u32) -> u64 {
     u64::MAX >> (64 - bits.clamp(1, 64))
 }
 
 /// The receiver of a walk's changes.
 pub(crate) trait ChangeSink {
+    /// Returns the signals that are known before the walk, with their numbers of bits. Their values follow all accesses
+    /// from the first event on.
+    fn known_signals(&self) -> Vec<(Key, u32)> {
+        Vec::new()
+    }
     /// Starts an event; times never decrease.
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError>;
     /// Whether to keep the state of a signal. No state is kept for a refused signal, and the receiver counts what is
@@ -134,12 +153,22 @@ pub(crate) fn walk(
         source,
         device: RecordedRegisters::new(source.recording),
         counts: HashMap::new(),
-        registers: HashMap::new(),
+        locations: Locations::default(),
+        changed: Vec::new(),
         running: HashMap::new(),
         latest: 0,
         done: ExportSummary::default(),
         to,
     };
+    for (key, bits) in walk.to.known_signals() {
+        if let Key::Register {
+            at,
+            of: RegisterSignal::Value,
+        } = key
+        {
+            walk.locations.add(at, bytes_of(bits));
+        }
+    }
     let selected: Box<dyn Iterator<Item = usize> + '_> = match source.events {
         Some(s) => Box::new(
             s.iter()
@@ -178,7 +207,9 @@ struct Walk<'a, 'b> {
     source: &'a Source<'a>,
     device: Option<RecordedRegisters>,
     counts: HashMap<Key, u32>,
-    registers: HashMap<Key, Value>,
+    locations: Locations,
+    /// Locations of the current access, empty between two.
+    changed: Vec<(Location, u32, Value)>,
     running: HashMap<u8, u32>,
     latest: u64,
     done: ExportSummary,
@@ -259,50 +290,43 @@ impl Walk<'_, '_> {
         write: Option<bool>,
         value: Option<u64>,
     ) -> Result<(), WavesError> {
+        let width = width.clamp(1, 8);
         let mut named = false;
         if let Some(d) = self.device.filter(|d| d.space() == space) {
             for part in d.map().covered_registers(RegOffset::new(offset), width) {
                 named = true;
-                let (bits, mask) = (value.map(|v| part.bits(v)), part.mask());
-                let (at, width) = (part.register.offset, part.register.width);
-                self.touch((space, at.get(), true), u32::from(width) * 8, mask, bits, write)?;
+                let at = Location {
+                    space,
+                    offset: part.register.offset.get(),
+                    known: true,
+                };
+                self.count_access(at, part.register.width, write)?;
             }
         }
         if !named {
-            let mask = u64::MAX >> (64 - u32::from(width.clamp(1, 8)) * 8);
-            let bits = value.map(|v| v & mask);
-            let width = u32::from(width.clamp(1, 8)) * 8;
-            self.touch((space, offset, false), width, mask, bits, write)?;
+            let known = false;
+            self.count_access(Location { space, offset, known }, width, write)?;
         }
+        let bytes = AccessedBytes {
+            offset,
+            bytes: width,
+            value,
+        };
+        let mut changed = std::mem::take(&mut self.changed);
+        self.locations.set(space, bytes, &mut changed);
+        for (at, bits, value) in changed.drain(..) {
+            let of = RegisterSignal::Value;
+            self.to.change(Key::Register { at, of }, bits, value)?;
+        }
+        self.changed = changed;
         Ok(())
     }
 
-    /// Updates known bits of a register, or marks them unknown.
-    fn touch(
-        &mut self,
-        (space, offset, known): (u8, u32, bool),
-        width: u32,
-        mask: u64,
-        bits: Option<u64>,
-        write: Option<bool>,
-    ) -> Result<(), WavesError> {
-        let key = |of| Key::Register {
-            space,
-            offset,
-            known,
-            of,
-        };
-        if self.to.admit(key(RegisterSignal::Value), width) {
-            let state = self.registers.entry(key(RegisterSignal::Value)).or_default();
-            match bits {
-                Some(bits) => {
-                    state.bits = state.bits & !mask | bits;
-                    state.known |= mask;
-                }
-                None => state.known &= !mask,
-            }
-            let value = *state;
-            self.to.change(key(RegisterSignal::Value), width, value)?;
+    /// Adds an accessed location, if it has a signal, and counts the access.
+    fn count_access(&mut self, at: Location, bytes: u8, write: Option<bool>) -> Result<(), WavesError> {
+        let key = |of| Key::Register { at, of };
+        if self.to.admit(key(RegisterSignal::Value), u32::from(bytes) * 8) {
+            self.locations.add(at, bytes);
         }
         match write {
             Some(true) => self.count(key(RegisterSignal::Writes)),

@@ -1,6 +1,7 @@
 //! Waveforms as FST: compressed in blocks, read by GTKWave and Surfer.
 
 use crate::changes::Value;
+use crate::names::Signal;
 use crate::sink::{Body, DeclarationLine, declare, find, spell, write};
 use crate::{ExportSummary, Source, WavesError};
 use fst_writer::{FstBodyWriter, FstFileType, FstHeaderWriter, FstInfo, FstScopeType, FstSignalId, FstSignalType};
@@ -103,6 +104,17 @@ impl Body for FstBody {
             self.to.flush()?;
         }
         Ok(self.to.time_change(time)?)
+    }
+
+    // Readers show signals without a value as unknown, so only known values are written.
+    fn initial_values(&mut self, signals: &[Signal]) -> Result<(), WavesError> {
+        for (n, signal) in signals.iter().enumerate() {
+            let value = signal.key.initial_value();
+            if value.is_known(signal.bits) {
+                self.change(n, signal.bits, value)?;
+            }
+        }
+        Ok(())
     }
 
     fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError> {

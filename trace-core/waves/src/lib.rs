@@ -5,6 +5,7 @@
 
 mod changes;
 mod fst;
+mod locations;
 mod names;
 mod perfetto;
 mod protobuf;

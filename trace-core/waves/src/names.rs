@@ -1,6 +1,7 @@
 //! Names of signals that every waveform reader accepts.
 
 use crate::changes::{Key, RegisterSignal};
+use crate::locations::Location;
 use std::collections::{HashMap, HashSet};
 use trace_core::recording::InterruptLine;
 use trace_core::registers::RecordedRegisters;
@@ -83,12 +84,8 @@ fn place(recording: &Recording, device: Option<RecordedRegisters>, key: Key) -> 
         Key::HostWriteBytes => top("memory", "cpu_write_bytes".to_owned()),
         Key::DmaBus => top("memory", "dma_address".to_owned()),
         Key::DmaBytes => top("memory", "dma_bytes".to_owned()),
-        Key::Register {
-            space,
-            offset,
-            known,
-            of,
-        } => {
+        Key::Register { at, of } => {
+            let Location { space, offset, known } = at;
             let named = recording.metadata.spaces.get(usize::from(space));
             let mut scopes = vec!["kinescope".to_owned()];
             scopes.push(named.map_or_else(|| format!("space{space}"), |s| s.name.clone()));
@@ -134,12 +131,13 @@ mod tests {
             });
         }
         let keys = (0..60_000u32).map(|n| {
-            let key = Key::Register {
+            let at = Location {
                 space: (n % 200) as u8,
                 offset: n / 200,
                 known: false,
-                of: RegisterSignal::Value,
             };
+            let of = RegisterSignal::Value;
+            let key = Key::Register { at, of };
             (key, 32)
         });
         let all = signals(&r, keys);

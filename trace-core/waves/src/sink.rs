@@ -9,6 +9,8 @@ use trace_core::progress::Progress;
 /// The writer of a waveform's body, after its signals are declared.
 pub(crate) trait Body {
     fn time(&mut self, time: u64) -> Result<(), WavesError>;
+    /// Writes the values of all signals at the start of the file, at the current time.
+    fn initial_values(&mut self, signals: &[Signal]) -> Result<(), WavesError>;
     /// Writes a change of a signal, given by its index in the declared list.
     fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError>;
     /// Writes a text at the current time, if the format supports it.
@@ -79,6 +81,10 @@ struct WaveformWriter<'a> {
 }
 
 impl ChangeSink for WaveformWriter<'_> {
+    fn known_signals(&self) -> Vec<(Key, u32)> {
+        self.places.iter().map(|(key, (_, bits))| (*key, *bits)).collect()
+    }
+
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError> {
         self.event = event;
         if self.time != Some(time) {
@@ -122,11 +128,14 @@ pub(crate) fn write(
     progress: &Progress,
     body: &mut dyn Body,
 ) -> Result<ExportSummary, WavesError> {
+    let begin = source.begin();
+    body.time(begin)?;
+    body.initial_values(signals)?;
     let place = |(n, s): (usize, &Signal)| (s.key, (n, s.bits));
     let mut write = WaveformWriter {
         source,
         places: signals.iter().enumerate().map(place).collect(),
-        time: None,
+        time: Some(begin),
         event: 0,
         left_out: None,
         missed: 0,

@@ -1,6 +1,7 @@
 //! Waveforms as VCD (IEEE 1364, clause 18): text, read by every viewer.
 
 use crate::changes::Value;
+use crate::names::Signal;
 use crate::sink::{Body, DeclarationLine, declare, find, spell, write};
 use crate::{ExportSummary, Source, WavesError};
 use std::io::Write;
@@ -57,19 +58,33 @@ impl Body for Text<'_> {
         Ok(writeln!(self.to, "#{time}")?)
     }
 
+    fn initial_values(&mut self, signals: &[Signal]) -> Result<(), WavesError> {
+        writeln!(self.to, "$dumpvars")?;
+        for (n, signal) in signals.iter().enumerate() {
+            self.change(n, signal.bits, signal.key.initial_value())?;
+        }
+        Ok(writeln!(self.to, "$end")?)
+    }
+
     fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError> {
         let Some(code) = self.codes.get(signal) else {
             return Ok(());
         };
         spell(bits, value, &mut self.digits);
         if bits > 1 {
-            // Leading zeros carry no information: a reader adds them. A leading x would be extended, so one stays.
-            let zeros = self.digits.iter().take_while(|d| **d == b'0').count();
-            let from = zeros.min(self.digits.len().saturating_sub(1));
-            // A remaining zero keeps an x from being extended to the missing digits.
-            let from = match self.digits.get(from) {
-                Some(b'x') => from.saturating_sub(1),
-                _ => from,
+            // Leading zeros and all but one leading x carry no information: a reader adds them.
+            let first = self.digits.first().copied().unwrap_or(b'0');
+            let alike = match first {
+                b'0' | b'x' => self.digits.iter().take_while(|d| **d == first).count(),
+                _ => 0,
+            };
+            let rest = alike.min(self.digits.len().saturating_sub(1));
+            let from = match (first, self.digits.get(rest)) {
+                (b'x', Some(b'x')) => rest,
+                (b'x', _) => rest.saturating_sub(1),
+                // A remaining zero keeps an x from being extended to the missing digits.
+                (_, Some(b'x')) => rest.saturating_sub(1),
+                _ => rest,
             };
             self.to.write_all(b"b")?;
             self.to.write_all(self.digits.get(from..).unwrap_or_default())?;
@@ -90,7 +105,76 @@ impl Body for Text<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::code;
+    use super::{code, vcd};
+    use crate::{Clock, Source};
+    use trace_core::progress::Progress;
+    use trace_core::recording::{Access, EventsBuilder};
+    use trace_core::timeline::Timeline;
+    use trace_core::{Recording, RegOffset};
+
+    fn vcd_of(accesses: &[(bool, u32, u8, u64)]) -> String {
+        let mut events = EventsBuilder::new();
+        for (time, (write, offset, width, value)) in (100u64..).zip(accesses.iter().copied()) {
+            let access = Access {
+                space: 0,
+                write,
+                offset: RegOffset::new(offset),
+                width,
+                value,
+            };
+            events.access(time, 1, access);
+        }
+        let recording = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        let source = Source {
+            recording: &recording,
+            timeline: &Timeline::default(),
+            events: None,
+            clock: Clock::Time,
+        };
+        let mut out = Vec::new();
+        vcd(&source, &mut out, &Progress::new()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_file_starts_with_the_values_of_all_signals() {
+        let text = vcd_of(&[(true, 0x10, 4, 0x1234_5678)]);
+        let body = text.split_once("$enddefinitions $end\n").unwrap().1;
+        // The signals are the event, the register's value and its writes.
+        let expected = "#100\n$dumpvars\nbx !\nbx \"\nb0 #\n$end\nb0 !\nb1 #\nb10010001101000101011001111000 \"\n";
+        assert_eq!(body, expected);
+        let empty = vcd_of(&[]);
+        assert!(empty.ends_with("#0\n$dumpvars\nbx !\n$end\n"), "{empty}");
+    }
+
+    #[test]
+    fn accesses_of_other_widths_change_the_locations_over_the_same_bytes() {
+        let text = vcd_of(&[
+            (true, 0x12, 1, 0xab),
+            (true, 0x10, 4, 0),
+            (true, 0x12, 1, 0x7),
+            (true, 0x0c, 8, 0x5_0000_0009),
+        ]);
+        let last_of = |name: &str| {
+            let declared = text.lines().find(|l| l.contains(&format!(" {name} $end"))).unwrap();
+            let code = declared.split(' ').nth(3).unwrap();
+            let end = format!(" {code}");
+            let values = text.lines().filter(|l| l.starts_with('b') && l.ends_with(&end));
+            values.map(|l| l[..l.len() - end.len()].to_owned()).collect::<Vec<_>>()
+        };
+        // The first value of the wider location has one known byte.
+        assert_eq!(
+            last_of("at_10"),
+            ["bx", "bx10101011xxxxxxxxxxxxxxxx", "b0", "b1110000000000000000", "b101"]
+        );
+        assert_eq!(last_of("at_12"), ["bx", "b10101011", "b0", "b111", "b0"]);
+        let wide = last_of("at_c");
+        assert_eq!(wide.last().unwrap(), &format!("b{:b}", 0x5_0000_0009u64));
+        assert_eq!(wide.len(), 5);
+    }
 
     #[test]
     fn codes_are_printable_and_different() {
