@@ -2,6 +2,7 @@
 
 use super::archive::{Container, MAX_MEMBERS, detect_container};
 use super::formats::{self, Importer, find_importer};
+use super::packed_folder::is_packed_recording;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -57,7 +58,8 @@ fn collect(path: &Path, depth: usize, all: &mut Vec<Candidate>) {
         all.extend(found.map(candidate));
         return;
     }
-    if find_importer(path).is_some() {
+    // The folder of the archive itself may hold files of other recordings too.
+    if find_importer(path).is_some() || depth > 0 && is_packed_recording(path) {
         all.push(candidate(Rank::Recording));
         return;
     }

@@ -28,6 +28,7 @@ pub mod mmt;
 pub mod nvidia_log;
 mod open;
 mod opened;
+mod packed_folder;
 mod packing;
 pub mod panfrostdump;
 pub mod processes;

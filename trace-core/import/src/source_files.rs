@@ -2,6 +2,7 @@
 
 use super::archive::{Container, detect_container};
 use super::formats::{find_importer, find_packed_importer, importer_parts};
+use super::packed_folder::is_packed_recording;
 use super::source_path::{members_of, split_member};
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
@@ -13,7 +14,7 @@ const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 #[must_use]
 pub fn fits(path: &Path) -> bool {
     match detect_container(path) {
-        Container::None => find_importer(path).is_some(),
+        Container::None => find_importer(path).is_some() || is_packed_recording(path),
         Container::Packed(_) => find_packed_importer(path).is_some(),
         Container::Tar | Container::Zip => !recordings_in_archive(path).is_empty(),
     }

@@ -7,6 +7,7 @@ use super::candidates::find_candidates;
 use super::error::{FilePosition, ImportError};
 use super::file_description::{is_text, list_names};
 use super::formats::{find_importer, find_packed_importer, importer_parts};
+use super::packed_folder::{self, UnpackedFiles};
 use super::packing::{Packing, strip_ending};
 use super::unpacked_file::{packing_of, read_head, unpacked};
 use std::fs::File;
@@ -34,8 +35,16 @@ pub(super) struct PreparedSource {
     /// What the user named, with the chosen member.
     shown: PathBuf,
     /// Temporary folders, with what the user calls their content.
-    folders: Vec<(Arc<TempDir>, PathBuf)>,
+    folders: Vec<TemporaryFolder>,
     findings: Vec<Finding>,
+}
+
+/// A temporary folder, and what the user calls its content.
+struct TemporaryFolder {
+    folder: Arc<TempDir>,
+    shown: PathBuf,
+    /// Whether the content is that of an archive: its members come after a colon.
+    is_archive: bool,
 }
 
 impl PreparedSource {
@@ -50,7 +59,17 @@ impl PreparedSource {
 
     /// Returns the temporary folder that the path lies in, if there is one.
     pub(super) fn folder(&self) -> Option<&Arc<TempDir>> {
-        self.folders.last().map(|(folder, _)| folder)
+        self.folders.last().map(|f| &f.folder)
+    }
+
+    /// Adds a temporary folder with the content of a folder that the user calls `shown`.
+    fn take(&mut self, unpacked: UnpackedFiles, shown: PathBuf) {
+        self.findings.extend(unpacked.findings);
+        self.folders.push(TemporaryFolder {
+            folder: Arc::new(unpacked.folder),
+            shown,
+            is_archive: false,
+        });
     }
 
     /// Returns an error with the names that the user knows.
@@ -66,9 +85,12 @@ impl PreparedSource {
         if path == self.path {
             return self.shown.clone();
         }
-        let inside = |(folder, shown): &(Arc<TempDir>, PathBuf)| {
-            let member = path.strip_prefix(folder.path()).ok()?;
-            Some(member_name(shown, member))
+        let inside = |f: &TemporaryFolder| {
+            let member = path.strip_prefix(f.folder.path()).ok()?;
+            Some(match f.is_archive {
+                true => member_name(&f.shown, member),
+                false => f.shown.join(member),
+            })
         };
         self.folders
             .iter()
@@ -80,9 +102,10 @@ impl PreparedSource {
     /// Replaces paths of temporary folders in a text.
     fn rename_text(&self, text: &str) -> String {
         let mut text = text.replace(&*self.path.to_string_lossy(), &self.shown.to_string_lossy());
-        for (folder, shown) in &self.folders {
-            let from = format!("{}/", folder.path().display());
-            text = text.replace(&from, &format!("{}:", shown.display()));
+        for f in &self.folders {
+            let from = format!("{}/", f.folder.path().display());
+            let separator = if f.is_archive { ':' } else { '/' };
+            text = text.replace(&from, &format!("{}{separator}", f.shown.display()));
         }
         text
     }
@@ -149,7 +172,12 @@ pub(super) fn prepare(path: &Path, is_raw: bool, progress: &Progress) -> Result<
     for _ in 0..MAX_NESTED {
         let container = detect_container(&source.path);
         match container {
-            Container::None => return check_member(source, member),
+            Container::None => {
+                if !is_raw {
+                    unpack_siblings(&mut source, progress)?;
+                }
+                return check_member(source, member);
+            }
             Container::Packed(_) => {
                 let is_streamed = !is_raw && find_importer(&source.path).is_some();
                 if is_streamed {
@@ -162,14 +190,22 @@ pub(super) fn prepare(path: &Path, is_raw: bool, progress: &Progress) -> Result<
                     };
                     return Err(error);
                 }
+                let origin = source.path.parent().map(Path::to_owned);
                 unpack_file(&mut source, progress)?;
+                if !is_raw && let Some(origin) = origin {
+                    unpack_parts(&mut source, &origin, progress)?;
+                }
             }
             Container::Tar | Container::Zip => {
                 let unpacked = archive::unpack(&source.path, container, progress).map_err(|e| source.rename(e))?;
                 source.findings.extend(unpacked.findings);
                 let folder = unpacked.folder;
                 let chosen = choose(&source, folder.path(), member.take(), is_raw)?;
-                source.folders.push((Arc::new(folder), source.shown.clone()));
+                source.folders.push(TemporaryFolder {
+                    folder: Arc::new(folder),
+                    shown: source.shown.clone(),
+                    is_archive: true,
+                });
                 let rest = chosen.rest;
                 source.shown = source.name_of(&chosen.path);
                 source.path = chosen.path;
@@ -333,7 +369,11 @@ fn read_standard_input(progress: &Progress) -> Result<PreparedSource, ImportErro
     Ok(PreparedSource {
         path,
         shown: shown.to_owned(),
-        folders: vec![(Arc::new(folder), shown.to_owned())],
+        folders: vec![TemporaryFolder {
+            folder: Arc::new(folder),
+            shown: shown.to_owned(),
+            is_archive: true,
+        }],
         findings: Vec::new(),
     })
 }
@@ -364,13 +404,50 @@ fn unpack_file(source: &mut PreparedSource, progress: &Progress) -> Result<(), I
         let finding = Finding::new(FindingKind::TruncatedSection, format!("byte {at:#x}"), message);
         source.findings.push(finding);
     }
-    source.folders.push((Arc::new(folder), source.shown.clone()));
+    source.folders.push(TemporaryFolder {
+        folder: Arc::new(folder),
+        shown: source.shown.clone(),
+        is_archive: true,
+    });
     source.path = path;
     Ok(())
 }
 
+/// Unpacks the files of a folder, or those next to a file, that its importer reads and that are packed one by one.
+fn unpack_siblings(source: &mut PreparedSource, progress: &Progress) -> Result<(), ImportError> {
+    let path = source.path.clone();
+    if path.is_dir() {
+        let is_known = find_importer(&path).is_some();
+        let has_packed = match is_known {
+            true => packed_folder::has_packed_parts(&path),
+            false => packed_folder::is_packed_recording(&path),
+        };
+        if has_packed {
+            let unpacked = packed_folder::unpack_folder(&path, progress).map_err(|e| source.rename(e))?;
+            source.path = unpacked.folder.path().to_owned();
+            source.take(unpacked, source.shown.clone());
+        }
+        return Ok(());
+    }
+    match path.parent() {
+        Some(folder) => unpack_parts(source, folder, progress),
+        None => Ok(()),
+    }
+}
+
+/// Unpacks the files that the importer of the source reads besides it, from the folder `origin`.
+fn unpack_parts(source: &mut PreparedSource, origin: &Path, progress: &Progress) -> Result<(), ImportError> {
+    let found = packed_folder::unpack_parts(&source.path, origin, progress).map_err(|e| source.rename(e))?;
+    if let Some((unpacked, path)) = found {
+        source.path = path;
+        let shown = source.name_of(origin);
+        source.take(unpacked, shown);
+    }
+    Ok(())
+}
+
 /// Writes all bytes of a reader to a new file. Returns the damage that ended them early, if there is any.
-fn copy_to_file(
+pub(super) fn copy_to_file(
     mut from: impl Read,
     path: &Path,
     mut each: impl FnMut(u64) -> Result<(), ImportError>,

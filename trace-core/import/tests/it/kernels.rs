@@ -173,3 +173,53 @@ fn databases_of_the_same_kernel_compare_by_buffer() {
         .collect();
     assert_eq!(differ, [("sum (2)", 1)]);
 }
+
+/// Copies the files of a database; those that `packs` chooses by their name are packed by gzip.
+fn copy_database(from: &Path, to: &Path, packs: impl Fn(&str) -> bool) {
+    for entry in std::fs::read_dir(from.parent().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let bytes = std::fs::read(&path).unwrap();
+        if packs(&name) {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut encoder, &bytes).unwrap();
+            std::fs::write(to.join(format!("{name}.gz")), encoder.finish().unwrap()).unwrap();
+        } else {
+            std::fs::write(to.join(name), bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn databases_whose_files_are_packed_one_by_one_open() {
+    for name in ["mneme", "record-replay"] {
+        let from = database(name);
+        let plain = open(&from);
+        let json = from.file_name().unwrap().to_string_lossy().into_owned();
+        let choices: [(&str, bool, bool); 3] = [
+            ("files", true, false),
+            ("description", false, true),
+            ("all", true, true),
+        ];
+        for (what, packs_files, packs_json) in choices {
+            let folder = tempfile::tempdir().unwrap();
+            copy_database(
+                &from,
+                folder.path(),
+                |n| if n == json { packs_json } else { packs_files },
+            );
+            let ending = if packs_json { ".gz" } else { "" };
+            let path = folder.path().join(format!("{json}{ending}"));
+            let packed = open(&path);
+            assert_eq!(api_trace_json(&packed), api_trace_json(&plain), "{name}: {what}");
+            let missing = |r: &Recording| {
+                r.metadata
+                    .findings
+                    .iter()
+                    .filter(|f| f.message.contains("/tmp/"))
+                    .count()
+            };
+            assert_eq!(missing(&packed), 0, "{name}: {what}: {:?}", packed.metadata.findings);
+        }
+    }
+}

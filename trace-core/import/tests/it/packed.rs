@@ -180,7 +180,7 @@ fn errors_name_the_archive_and_its_member() {
     let (_folder, path) = in_folder("bad.tar", &builder);
     let error = try_open(&path).unwrap_err().to_string();
     assert!(
-        error.starts_with(&format!("{}:inner/log.txt: ", path.display())) && error.contains("mmiotrace"),
+        error.starts_with(&format!("{}:inner/log.txt, line 2: ", path.display())) && error.contains("lacks the time"),
         "{error}"
     );
 }
@@ -331,4 +331,52 @@ fn almost_known_files_say_what_is_missing() {
         error.contains("at byte 0xc stands a section of kind 17476 with 7 bytes"),
         "{error}"
     );
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Copies a folder; `packs` says which files are packed by gzip.
+fn copy_packed(from: &Path, to: &Path, packs: &dyn Fn(&str) -> bool) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            copy_packed(&path, &to.join(name), packs);
+        } else if packs(&name) {
+            fs::write(to.join(format!("{name}.gz")), gzip(&fs::read(&path).unwrap())).unwrap();
+        } else {
+            fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn folders_whose_files_are_packed_one_by_one_open() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/folders/vecadd-g52");
+    let digest = |path: &Path| match trace_import::open(path, &OpenOptions::default(), &Progress::new()).unwrap() {
+        Opened::Submission(chains) => format!("{chains:?}").len(),
+        Opened::Recording(_) => panic!("{} is no folder of chains", path.display()),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let choices: [(&str, &dyn Fn(&str) -> bool); 3] = [
+        ("all", &|_| true),
+        ("data", &|name| name != "spec.json"),
+        ("list", &|name| name == "spec.json"),
+    ];
+    for (name, packs) in choices {
+        let path = folder.path().join(name);
+        copy_packed(&source, &path, packs);
+        assert!(fits(&path), "{name}");
+        assert!(digest(&path) > 100, "{name}");
+    }
+    // Packed files that make no recording change nothing.
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("notes.txt.gz"), gzip(b"notes\n")).unwrap();
+    assert!(!fits(&other) && try_open(&other).is_err());
 }
