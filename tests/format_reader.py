@@ -405,7 +405,7 @@ def structure(*fields):
 
 IDENTITY = structure(
     ("gpu_id", "u32"), ("gpu_name", "string"), ("driver", "string"), ("board", "string"), ("tool", "string"),
-    ("source", "string"), ("when", "string"), ("clock", choice("SinceStart Monotonic Virtual")),
+    ("source", "string"), ("when", "string"), ("clock", choice("SinceStart Monotonic Virtual Ticks")),
 )
 SPACE = structure(("name", "string"), ("kind", choice("Registers Framebuffer Ports Config Memory")), ("bytes", "u64"))
 ADDRESS_SPACE = structure(
@@ -468,8 +468,9 @@ def read_list(sections, kind, of):
 METADATA = {
     1: "calls", 2: "hardware", 3: "capture", 4: "buffer-shapes", 5: "chain-reports", 6: "recorded-ranges",
     7: "screen-at-end", 8: "cuts", 9: "applied-edits", 10: "processes", 11: "driver-trace",
+    12: "job-queues",
 }
-OF_REGISTER_TRACES = (2, 5, 6, 7)
+OF_REGISTER_TRACES = (2, 5, 6, 7, 12)
 
 
 def split_metadata(data):

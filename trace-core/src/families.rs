@@ -5,9 +5,12 @@
 //! reads go through [`crate::memory::GpuMemory`], so they work on a recording, on a plan and inside a simulator.
 
 mod adreno;
+mod amdgpu;
 mod chain;
-mod driver_jobs;
+mod driver_events;
 mod family;
+mod intel;
+mod mali_csf;
 pub mod mali_jm;
 mod mmio;
 mod nvidia;
@@ -35,10 +38,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 /// The families, one line each. The first that has a recording is its family, so a new one comes before those that
-/// would take its recordings: Mali's has every recording with submits, and the last has every recording.
+/// would take its recordings: Mali's has every recording with submits, and the last has every recording. The trace
+/// events of a kernel driver have the family of that driver.
 pub static FAMILIES: &[&dyn Family] = &[
     &adreno::Adreno,
-    &driver_jobs::DriverJobs,
+    &amdgpu::Amdgpu,
+    &intel::Intel,
+    &mali_csf::MaliCsf,
+    &driver_events::DriverEvents,
     &v3d::V3d,
     &nvidia::Nvidia,
     &mali_jm::MaliJm,
@@ -74,9 +81,52 @@ pub fn find_family(recording: &Recording) -> &'static dyn Family {
 #[must_use]
 pub fn find_family_with(recording: &Recording, map: Option<&RegisterMap>) -> &'static dyn Family {
     let mut families = FAMILIES.iter().copied();
+    let of_driver = |f: &&dyn Family| driver_events::is_recording_of_driver(recording, f.drivers());
     families
-        .find(|f| f.has_recording(recording, map))
+        .clone()
+        .find(of_driver)
+        .or_else(|| families.find(|f| f.has_recording(recording, map)))
         .unwrap_or(&mmio::Mmio)
+}
+
+/// Returns the form of a recording's jobs: that of its family, unless they are trace events of a kernel driver.
+#[must_use]
+pub fn job_form(recording: &Recording) -> JobForm {
+    let form = find_family(recording).job_form();
+    match driver_events::is_recording_of_events(recording) {
+        true if form != JobForm::None => JobForm::DriverJobs,
+        _ => form,
+    }
+}
+
+/// Returns the type of a job that is no chain of descriptors, in tables and JSON, by the slot that it was submitted to.
+#[must_use]
+pub fn job_type(recording: &Recording, slot: u8) -> &'static str {
+    let family = find_family(recording);
+    match job_form(recording) {
+        JobForm::DriverJobs => family.queue_job_type(recording.job_queue(slot).unwrap_or_default()),
+        _ => family.job_type(slot),
+    }
+}
+
+/// Returns the analysis that finds jobs, interrupts and phases of a recording of a family.
+pub(crate) fn track_jobs<'a>(
+    family: &dyn Family,
+    recording: &Recording,
+    events: ScannedEvents<'a>,
+) -> Box<dyn JobTracker + 'a> {
+    match driver_events::is_recording_of_events(recording) {
+        true => driver_events::track_jobs(events),
+        false => family.track_jobs(events),
+    }
+}
+
+/// Returns the relation of each event to the jobs of a recording.
+pub(crate) fn relate_events(recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {
+    match driver_events::is_recording_of_events(recording) {
+        true => driver_events::relate_events(recording),
+        false => find_family_with(recording, Some(map)).relate_events(recording, map),
+    }
 }
 
 /// Decodes the work of all submissions of a driver trace, or returns `None` for a recording without requests to a kernel

@@ -164,6 +164,22 @@ impl Recording {
             .map_or(&[][..], |trace| trace.chain_reports.as_slice())
     }
 
+    /// Whether the times of events are ticks of a counter, not nanoseconds.
+    #[must_use]
+    pub fn counts_ticks(&self) -> bool {
+        self.metadata.identity.clock.counts_ticks()
+    }
+
+    /// Returns the name of the queue of a job slot, or `None` if the recording does not name it.
+    #[must_use]
+    pub fn job_queue(&self, slot: u8) -> Option<&str> {
+        let queues = &self.register_trace()?.job_queues;
+        queues
+            .get(usize::from(slot))
+            .map(String::as_str)
+            .filter(|q| !q.is_empty())
+    }
+
     /// Returns the memory locations in the replayed recording, by ascending address. Empty if this is no replay, or if
     /// page tables give the locations.
     #[must_use]

@@ -165,9 +165,14 @@ pub fn format_event(doc: &Document, event: u64, form: CopyFormat) -> Option<Stri
             ))
         }
         CopyFormat::Json => {
+            let time = if doc.recording.counts_ticks() {
+                "time_ticks"
+            } else {
+                "time_ns"
+            };
             let mut out = json!({
                 "event": event,
-                "time_ns": doc.ns(event),
+                time: doc.ns(event),
                 "thread": doc.recording.events.thread.get(at),
             });
             if let Some(a) = access {

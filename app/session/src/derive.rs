@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trace_core::api_trace::ApiTrace;
 use trace_core::container::ContainerError;
-use trace_core::families::{JobForm, find_family};
+use trace_core::families::{JobForm, job_form};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
@@ -92,7 +92,7 @@ pub fn first(
 
 /// Whether the jobs of a recording are command streams.
 fn has_command_streams(recording: &Recording) -> bool {
-    find_family(recording).job_form() == JobForm::CommandStreams
+    job_form(recording) == JobForm::CommandStreams
 }
 
 /// Returns what is unknown for a recording whose device no embedded map knows.
@@ -281,7 +281,7 @@ fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<Re
 /// Converts a timeline to what the window keeps. Each list is freed after its conversion, because lists of a long
 /// recording are large.
 fn timeline_part(t: Timeline, recording: &Recording) -> Part {
-    let is_end_unknown = find_family(recording).job_form() == JobForm::RingEntries;
+    let is_end_unknown = job_form(recording) == JobForm::RingEntries;
     // All jobs share this chain until the chains are read.
     let unknown = Arc::<Chain>::default();
     let mut part = TimelinePart {

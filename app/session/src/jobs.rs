@@ -6,7 +6,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::check::Submit;
-use trace_core::families::{ChainEnd, JobChain, JobForm, JobWork, ShaderStage, find_family, read_shared_chains};
+use trace_core::families::{
+    ChainEnd, JobChain, JobForm, JobWork, ShaderStage, find_family, job_form, job_type, read_shared_chains,
+};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
 
@@ -125,7 +127,7 @@ impl Deref for Chain {
 pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
     let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, j.head_va)).collect();
     let family = find_family(recording);
-    let has_descriptors = family.job_form() == JobForm::DescriptorChains;
+    let has_descriptors = job_form(recording) == JobForm::DescriptorChains;
     let read = |space, submit, head| family.read_chain(&memory_at(recording, space, submit)?, head);
     let mut chains = read_shared_chains(recording, &submits, progress, |space, submit, head| {
         let found = space.filter(|_| has_descriptors).and_then(|s| read(s, submit, head));
@@ -137,7 +139,7 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
         // Jobs of two slots may have the same address. The jobs of a slot at an address share a chain.
         let mut undecoded: HashMap<(&str, GpuVa, Option<u32>), Arc<Chain>> = HashMap::new();
         for (chain, job) in chains.iter_mut().zip(jobs) {
-            let key = (family.job_type(job.slot), job.head_va, chain.space);
+            let key = (job_type(recording, job.slot), job.head_va, chain.space);
             let shared = undecoded.entry(key).or_insert_with_key(|(kind, va, space)| {
                 let mut chain = describe_undecoded_job(kind, *va);
                 chain.space = *space;

@@ -156,6 +156,12 @@ pub fn tick(ns: f64, step: f64, end: f64) -> String {
     format!("{} {unit}", group_decimal(whole, part))
 }
 
+/// Formats a label of an axis of ticks.
+#[must_use]
+pub fn count_ticks(n: u64) -> String {
+    count_noun(n, "tick", "ticks")
+}
+
 /// The unit of all times of a table, so that their digits are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
@@ -165,6 +171,8 @@ pub enum TimeUnit {
     Microseconds,
     /// Seconds with six decimals.
     Seconds,
+    /// Ticks of a counter.
+    Ticks,
 }
 
 impl TimeUnit {
@@ -182,6 +190,7 @@ impl TimeUnit {
     #[must_use]
     pub fn time(self, ns: u64) -> String {
         match self {
+            Self::Ticks => group(&ns.to_string()),
             Self::Nanoseconds => format!("{} ns", group(&ns.to_string())),
             Self::Microseconds => format!("{}.{:03} µs", group(&(ns / 1_000).to_string()), ns % 1_000),
             Self::Seconds => {
@@ -230,7 +239,8 @@ pub fn offset_us(ns: i64) -> String {
     }
 }
 
-/// Cuts a text in the middle so that at most `max` characters are left.
+/// Cuts a text in the middle so that at most `max` characters are left. An offset at the end, such as `+0x3000`, stays
+/// whole if there is room for it.
 #[must_use]
 pub fn truncate_middle(text: &str, max: usize) -> String {
     let n = text.chars().count();
@@ -238,7 +248,11 @@ pub fn truncate_middle(text: &str, max: usize) -> String {
         return text.to_owned();
     }
     let keep = max - 1;
-    let (head, tail) = (keep.div_ceil(2), keep / 2);
+    let offset = text
+        .rfind("+0x")
+        .map_or(0, |at| text.get(at..).unwrap_or_default().chars().count());
+    let tail = if offset < keep { offset.max(keep / 2) } else { keep / 2 };
+    let head = keep - tail;
     text.chars()
         .take(head)
         .chain(std::iter::once('…'))
@@ -300,6 +314,9 @@ mod tests {
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_795_304_222), "2026-11-21 23:37:02 UTC");
         assert_eq!(truncate_middle("a_very_long_name.kine", 9), "a_ve…kine");
+        assert_eq!(truncate_middle("memory@0x1800000000+0x1051004", 14), "mem…+0x1051004");
+        assert_eq!(truncate_middle("memory@0x1800000000+0x10", 14), "memory@…0+0x10");
+        assert_eq!(truncate_middle("memory@0x1800000000+0x1051004", 6), "mem…04");
         assert_eq!(parse_number("0xffff b000"), Some(0xffff_b000));
         assert_eq!(parse_number("8\u{2009}542"), Some(8542));
         assert_eq!(parse_number("x"), None);

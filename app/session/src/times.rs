@@ -18,7 +18,10 @@ impl Document {
     #[must_use]
     pub fn format_time(&self, event: u64) -> String {
         if self.has_times() {
-            text::time(self.ns(event))
+            match self.recording.counts_ticks() {
+                true => text::count_ticks(self.ns(event)),
+                false => text::time(self.ns(event)),
+            }
         } else {
             NO_TIMES.to_owned()
         }
@@ -28,9 +31,18 @@ impl Document {
     #[must_use]
     pub fn format_span(&self) -> String {
         if self.has_times() {
-            text::duration(self.ns(self.len().saturating_sub(1)))
+            self.format_interval(self.ns(self.len().saturating_sub(1)))
         } else {
             NO_TIMES.to_owned()
+        }
+    }
+
+    /// Formats an interval between two times of the recording: a duration, or ticks if its clock counts them.
+    #[must_use]
+    pub fn format_interval(&self, n: u64) -> String {
+        match self.recording.counts_ticks() {
+            true => text::count_ticks(n),
+            false => text::duration(n),
         }
     }
 
@@ -44,7 +56,7 @@ impl Document {
             },
             None if job.done.is_some() => NO_TIMES.to_owned(),
             None => "no end".to_owned(),
-            Some(ns) if self.has_times() => text::duration(ns),
+            Some(ns) if self.has_times() => self.format_interval(ns),
             Some(_) => NO_TIMES.to_owned(),
         }
     }
@@ -52,6 +64,9 @@ impl Document {
     /// Returns the unit for all times in a table of this recording.
     #[must_use]
     pub fn time_unit(&self) -> TimeUnit {
+        if self.recording.counts_ticks() {
+            return TimeUnit::Ticks;
+        }
         TimeUnit::for_span(self.ns(self.len().saturating_sub(1)))
     }
 }

@@ -4,6 +4,7 @@ use kinescope_files::pipe_writer::standard_output;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
+use trace_core::recording::Clock;
 
 /// The output of a verb.
 pub struct Out {
@@ -36,6 +37,15 @@ pub fn format_duration(ns: u64) -> String {
         1_000..1_000_000 => format!("{:.1} us", n / 1e3),
         1_000_000..1_000_000_000 => format!("{:.2} ms", n / 1e6),
         _ => format!("{:.2} s", n / 1e9),
+    }
+}
+
+/// Formats an interval between times of a recording: a duration, or ticks if its clock counts them.
+#[must_use]
+pub fn format_interval(clock: Clock, n: u64) -> String {
+    match clock.counts_ticks() {
+        true => format_count(n, "tick"),
+        false => format_duration(n),
     }
 }
 

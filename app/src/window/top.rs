@@ -11,6 +11,7 @@ use kinescope_session::wasm_run::{is_wasm_run, replay_commands};
 use kinescope_session::{Document, text};
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::Containment;
+use trace_core::families::find_family;
 use trace_core::registers::recorded_name;
 
 /// Draws the top bar.
@@ -113,7 +114,10 @@ fn describe_recording(doc: &Document) -> String {
     }
     let name = recorded_name(&doc.recording);
     let gpu = match name.as_str() {
-        "" => "unknown GPU",
+        "" => match find_family(&doc.recording).title() {
+            "" => "unknown GPU",
+            title => title,
+        },
         name => name,
     };
     let work = match &doc.derived.api_trace {

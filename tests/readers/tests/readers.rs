@@ -313,7 +313,10 @@ fn signals_over_the_same_bytes_show_the_same_bytes() {
             let first = changes[0].0 as usize;
             let expected = (first..r.events.len()).map(|e| (e as u64, shown(at, width, e)));
             assert_eq!(changes, settle(expected), "{name}");
-            assert!((0..first).all(|e| shown(at, width, e).bytes().all(|b| b == b'x')), "{name}");
+            assert!(
+                (0..first).all(|e| shown(at, width, e).bytes().all(|b| b == b'x')),
+                "{name}"
+            );
             compared += 1;
         }
         assert!(compared > 25, "{compared}");

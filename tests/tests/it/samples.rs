@@ -11,6 +11,8 @@
 mod asking;
 #[path = "../command_line/doctor.rs"]
 mod doctor;
+#[path = "../command_line/driver_logs.rs"]
+mod driver_logs;
 #[path = "../command_line/filters.rs"]
 mod filters;
 #[path = "../command_line/outputs.rs"]

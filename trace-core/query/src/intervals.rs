@@ -17,12 +17,23 @@ pub struct IntervalStatistics {
     /// The start of the last interval, if it never ended.
     #[serde(rename = "open_event")]
     pub open: Option<u64>,
-    /// Statistics of the times; `None` if there are none.
+    /// Statistics of the times; `None` if there are none, or if the clock counts ticks.
     #[serde(rename = "ns")]
     pub times: Option<Times>,
+    /// The same in ticks, if the clock counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<Times>,
     /// Histogram of the times, ascending; empty if there are none.
     #[serde(skip)]
     pub bins: Vec<TimeBin>,
+}
+
+impl IntervalStatistics {
+    /// Returns the statistics of the times on the recording's clock, nanoseconds or ticks.
+    #[must_use]
+    pub fn times_or_ticks(&self) -> Option<Times> {
+        self.times.or(self.ticks)
+    }
 }
 
 /// A bin of the histogram of times.
@@ -128,6 +139,7 @@ pub fn measure_intervals(recording: &Recording, from: &Selection, to: &Selection
         strays: 0,
         open: None,
         times: None,
+        ticks: None,
         bins: Vec::new(),
     };
     let mut spans: Vec<EventPair> = Vec::new();
@@ -183,6 +195,9 @@ pub fn measure_intervals(recording: &Recording, from: &Selection, to: &Selection
             longest,
         })
     })();
+    if recording.counts_ticks() {
+        out.ticks = out.times.take();
+    }
     out
 }
 

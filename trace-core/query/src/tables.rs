@@ -244,7 +244,15 @@ fn events(
     batch(vec![
         column("event", index),
         column("kind", kinds),
-        column("time_ns", times),
+        // A tick is no nanosecond.
+        column(
+            if recording.counts_ticks() {
+                "time_ticks"
+            } else {
+                "time_ns"
+            },
+            times,
+        ),
         column("thread", threads),
         column("space", spaces),
         column("offset", offsets),

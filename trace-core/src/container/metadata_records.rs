@@ -44,11 +44,13 @@ pub enum MetadataTag {
     Processes = 10,
     /// Metadata of a driver trace.
     Driver = 11,
+    /// Register trace: names of the queues of jobs.
+    JobQueues = 12,
 }
 
 impl MetadataTag {
     /// Every tag, in the order of the numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Calls,
         Self::Hardware,
         Self::Capture,
@@ -60,6 +62,7 @@ impl MetadataTag {
         Self::AppliedEdits,
         Self::Processes,
         Self::Driver,
+        Self::JobQueues,
     ];
 
     /// Returns the tag with this number.
@@ -89,6 +92,7 @@ impl MetadataTag {
             Self::AppliedEdits => "applied-edits",
             Self::Processes => "processes",
             Self::Driver => "driver-trace",
+            Self::JobQueues => "job-queues",
         }
     }
 
@@ -111,6 +115,7 @@ impl MetadataTag {
             Self::AppliedEdits => json(Some(&metadata.applied_edits).filter(|l| !l.is_empty())),
             Self::Processes => json(metadata.processes.as_ref()),
             Self::Driver => json(driver),
+            Self::JobQueues => json(register.map(|r| &r.job_queues).filter(|l| !l.is_empty())),
         }
     }
 
@@ -137,6 +142,7 @@ impl MetadataTag {
                 }
                 _ => return Err(MetadataDefect::OtherKind),
             },
+            Self::JobQueues => register(to)?.job_queues = parse(body)?,
         }
         Ok(())
     }

@@ -15,6 +15,18 @@ impl Family for Adreno {
         "adreno"
     }
 
+    fn title(&self) -> &'static str {
+        "Qualcomm Adreno"
+    }
+
+    fn drivers(&self) -> &'static [&'static str] {
+        &["msm"]
+    }
+
+    fn queue_job_type(&self, _queue: &str) -> &'static str {
+        "command stream"
+    }
+
     fn has_recording(&self, recording: &Recording, _map: Option<&RegisterMap>) -> bool {
         recording.metadata.identity.source == Identity::COMMAND_STREAMS
     }

@@ -26,6 +26,8 @@ pub enum JobForm {
     ControlLists,
     /// Commands in GPU memory that entries of channel rings name.
     RingEntries,
+    /// Jobs that the trace events of a kernel driver name. Recordings do not hold their content.
+    DriverJobs,
 }
 
 /// The relation of an event to jobs.
@@ -70,6 +72,16 @@ pub trait Family: Sync {
     /// Returns the name of the family in lower case.
     fn name(&self) -> &'static str;
 
+    /// Returns the name of its GPUs for people, or an empty text for devices that are no GPUs.
+    fn title(&self) -> &'static str {
+        ""
+    }
+
+    /// Returns the kernel drivers of its GPUs. A recording of their trace events is of this family.
+    fn drivers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns whether a recording is of this family, by its identity or its register map.
     fn has_recording(&self, recording: &Recording, map: Option<&RegisterMap>) -> bool;
 
@@ -92,6 +104,11 @@ pub trait Family: Sync {
     /// to.
     fn job_type(&self, _slot: u8) -> &'static str {
         "command stream"
+    }
+
+    /// Returns the type of a job that trace events name, by the name of its queue.
+    fn queue_job_type(&self, _queue: &str) -> &'static str {
+        "job of the driver"
     }
 
     /// Returns the address of a job that a value of a 32-bit register names, or `None` if the register names no job.

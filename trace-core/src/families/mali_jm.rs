@@ -34,6 +34,24 @@ impl Family for MaliJm {
         "mali-jm"
     }
 
+    fn title(&self) -> &'static str {
+        "Arm Mali (job manager)"
+    }
+
+    fn drivers(&self) -> &'static [&'static str] {
+        &["panfrost"]
+    }
+
+    /// The driver names the queues after the slots of the job manager.
+    fn queue_job_type(&self, queue: &str) -> &'static str {
+        match queue {
+            "pan_js0" => "fragment job chain",
+            "pan_js1" => "vertex, tiler or compute job chain",
+            "pan_js2" => "compute job chain",
+            _ => "job chain",
+        }
+    }
+
     /// A submit without registers is a job chain, whatever is known about the device.
     fn has_recording(&self, recording: &Recording, map: Option<&RegisterMap>) -> bool {
         !recording.events.submits.is_empty() || map.is_some_and(registers::has_job_manager)

@@ -29,6 +29,10 @@ impl Family for Nvidia {
         "nvidia"
     }
 
+    fn title(&self) -> &'static str {
+        "NVIDIA GPU"
+    }
+
     fn has_recording(&self, recording: &Recording, _map: Option<&RegisterMap>) -> bool {
         recording.driver_trace().is_some()
     }

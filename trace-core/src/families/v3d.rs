@@ -66,6 +66,27 @@ impl Family for V3d {
         "v3d"
     }
 
+    fn title(&self) -> &'static str {
+        "Broadcom V3D"
+    }
+
+    fn drivers(&self) -> &'static [&'static str] {
+        &["v3d"]
+    }
+
+    /// The driver names its queues in its own events and in those of the scheduler.
+    fn queue_job_type(&self, queue: &str) -> &'static str {
+        match queue {
+            "BCL" | "v3d_bin" => "binning control list",
+            "RCL" | "v3d_render" => "rendering control list",
+            "CSD" | "v3d_csd" => "compute dispatch",
+            "TFU" | "v3d_tfu" => "texture conversion",
+            "v3d_cache_clean" => "cache flush",
+            "v3d_cpu" => "job of the CPU",
+            _ => "job of the driver",
+        }
+    }
+
     fn has_recording(&self, _recording: &Recording, map: Option<&RegisterMap>) -> bool {
         map.is_some_and(|m| m.name() == MAP)
     }

@@ -31,8 +31,11 @@ impl Identity {
     /// Value of [`Self::source`] if the accesses and jobs are trace events of a kernel driver. An interrupt of the job line
     /// then ends the job whose number, counted from 0 in event order, is its status.
     pub const DRIVER_EVENTS: &'static str = "driver-events";
-    /// Start of a note about a reset of the GPU, in such a recording.
+    /// Start of a note about a reset of the GPU, in such a recording. It ends every running job.
     pub const RESET_NOTE: &'static str = "reset: ";
+    /// Start of a note about a job that hangs, in such a recording. The number of the job and a colon follow; the note
+    /// ends this job.
+    pub const HANG_NOTE: &'static str = "hang of job ";
     /// Value of [`Self::source`] if the page images of the source include the page tables.
     pub const RAW_MEMORY: &'static str = "raw-memory";
 }
@@ -47,6 +50,16 @@ pub enum Clock {
     Monotonic,
     /// Virtual nanoseconds of a software device.
     Virtual,
+    /// Ticks of a counter whose frequency is unknown.
+    Ticks,
+}
+
+impl Clock {
+    /// Whether times are ticks, not nanoseconds.
+    #[must_use]
+    pub fn counts_ticks(self) -> bool {
+        self == Self::Ticks
+    }
 }
 
 /// A target of accesses, such as a register window.

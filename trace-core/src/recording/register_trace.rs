@@ -1,4 +1,5 @@
-//! Metadata that only register traces have: the recorded device, results of chains, memory locations, final picture.
+//! Metadata that only register traces have: the recorded device, results of chains, queues of jobs, memory locations,
+//! final picture.
 
 use super::hardware::Hardware;
 use crate::PhysAddr;
@@ -17,6 +18,8 @@ pub struct RegisterTraceMetadata {
     /// The memory locations in the replayed recording, by ascending address. Empty if this is no replay, or if page
     /// tables give the locations.
     pub recorded_ranges: Vec<RecordedRange>,
+    /// Names of the queues that jobs are submitted to, by slot. Empty: slots have numbers alone.
+    pub job_queues: Vec<String>,
     /// The picture on the screen at the end, a binary PPM file. [`Recording::expected_screen`] decodes it.
     ///
     /// [`Recording::expected_screen`]: super::Recording::expected_screen

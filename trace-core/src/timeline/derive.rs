@@ -2,7 +2,7 @@
 
 use super::Timeline;
 use super::scan::{Classes, group_end, scan};
-use crate::families::{ScannedEvents, find_family_with};
+use crate::families::{ScannedEvents, find_family_with, track_jobs};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
@@ -16,10 +16,11 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
     let classes = Classes::new(recording, map);
     let group_end = |event| group_end(&recording.events, &classes, event);
     let family = find_family_with(recording, Some(map));
-    let mut tracker = family.track_jobs(ScannedEvents {
+    let scanned = ScannedEvents {
         events: &recording.events,
         group_end: &group_end,
-    });
+    };
+    let mut tracker = track_jobs(family, recording, scanned);
     let (mut polls, mut gaps) = (Vec::new(), Vec::new());
     scan(recording, &classes, progress, |found| {
         polls.extend(found.polls);

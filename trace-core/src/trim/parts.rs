@@ -1,7 +1,7 @@
 //! The events that belong to a job: its submission, its interrupt with the handler's reads and clears, and reads of its
 //! slot in between.
 
-use crate::families::{EventRelation, find_family_with};
+use crate::families::{EventRelation, relate_events};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
@@ -39,7 +39,7 @@ impl JobParts {
         if timeline.jobs.is_empty() {
             return Ok(this);
         }
-        this.relations = find_family_with(recording, Some(map)).relate_events(recording, map);
+        this.relations = relate_events(recording, map);
         let numbered = (0u64..).zip(&this.relations);
         let resets = numbered
             .filter(|(_, r)| **r == EventRelation::Reset)

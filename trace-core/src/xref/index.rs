@@ -4,7 +4,7 @@ use super::data::{ChainDescriptor, XrefData, XrefJob};
 use super::reference::TableLocation;
 use crate::api_trace::ApiTrace;
 use crate::check::{Submit, check_submits};
-use crate::families::{ChainJob, JobForm, find_family, read_shared_chains};
+use crate::families::{ChainJob, JobForm, find_family, job_form, read_shared_chains};
 use crate::finding::Finding;
 use crate::memory::GpuMemoryView;
 use crate::mmu::{DoubleMapping, Leaf, Scan, TableItem, find_double_mappings, visit_all};
@@ -200,7 +200,7 @@ impl XrefData for XrefIndex {
 fn read_jobs(recording: &Recording, submits: &[Submit], progress: &Progress) -> Result<Vec<IndexedJob>, Cancelled> {
     let heads: Vec<(u64, GpuVa)> = submits.iter().map(|s| (s.event, s.head_va)).collect();
     let family = find_family(recording);
-    let has_descriptors = family.job_form() == JobForm::DescriptorChains;
+    let has_descriptors = job_form(recording) == JobForm::DescriptorChains;
     let chains = read_shared_chains(recording, &heads, progress, |space, event, head| {
         let only = ChainDescriptor { va: head, shader: None };
         let memory = space.and_then(|s| GpuMemoryView::at(recording, s, event));

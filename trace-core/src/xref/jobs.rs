@@ -4,7 +4,7 @@ use super::data::{XrefData, XrefJob};
 use super::pointers::find_pointer;
 use super::reference::{AccessKind, JobPart, Reference, ReferenceItem};
 use crate::GpuVa;
-use crate::families::{JobForm, find_family};
+use crate::families::{JobForm, job_form};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{BufferRole, Recording};
@@ -41,7 +41,7 @@ pub(super) fn find_job_references(
     };
     let query = JobQuery {
         recording,
-        form: find_family(recording).job_form(),
+        form: job_form(recording),
         space,
         pointed: target.start..target.end.min(range.end),
         range,

@@ -9,7 +9,7 @@ use crate::protobuf::Message;
 use crate::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use trace_core::families::{JobForm, find_family};
+use trace_core::families::{JobForm, job_form};
 use trace_core::progress::Progress;
 use trace_core::recording::{ApiTraceMetadata, EventKind, InterruptLine};
 use trace_core::registers::RecordedRegisters;
@@ -70,10 +70,12 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
         tracks: 0,
         uuid: 1,
     };
+    let is_ticks = source.clock == Clock::Time && source.recording.counts_ticks();
+    let unit = if is_ticks { " (1 ns is 1 tick)" } else { "" };
     // The interned names start empty in this file, and the process gets its name.
     let process = Message::new()
         .number(1, PID)
-        .text(6, &format!("Kinescope: {}", title(source)));
+        .text(6, &format!("Kinescope: {}{}", title(source), unit));
     let process = Message::new()
         .number(field::TRACK_UUID, 1)
         .message(field::TRACK_PROCESS, &process);
@@ -282,7 +284,7 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
     };
     let Timeline { jobs, phases, .. } = source.timeline;
     // The slice of a job whose end is unknown ends where it begins.
-    let is_end_unknown = find_family(source.recording).job_form() == JobForm::RingEntries;
+    let is_end_unknown = job_form(source.recording) == JobForm::RingEntries;
     let wanted = |j: &&JobSpan| j.submit_event < events && source.events.is_none_or(|s| s.contains(j.submit_event));
     let (mut own, mut other) = (Vec::new(), Vec::new());
     for job in jobs.iter().filter(wanted) {

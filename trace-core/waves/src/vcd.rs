@@ -3,7 +3,7 @@
 use crate::changes::Value;
 use crate::names::Signal;
 use crate::sink::{Body, DeclarationLine, declare, find, spell, write};
-use crate::{ExportSummary, Source, WavesError};
+use crate::{Clock, ExportSummary, Source, WavesError};
 use std::io::Write;
 use trace_core::progress::Progress;
 
@@ -15,6 +15,9 @@ use trace_core::progress::Progress;
 pub fn vcd(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let signals = find(source, progress)?;
     writeln!(to, "$version Kinescope {} $end", env!("CARGO_PKG_VERSION"))?;
+    if source.clock == Clock::Time && source.recording.counts_ticks() {
+        writeln!(to, "$comment The clock counts ticks. A nanosecond is one tick. $end")?;
+    }
     writeln!(to, "$timescale 1 ns $end")?;
     let mut place = 0;
     declare(&signals, |line| match line {

@@ -62,8 +62,12 @@ struct Event {
     /// Text output for an access that no map names.
     #[serde(skip)]
     place: Option<String>,
-    /// Time and thread.
-    time_ns: u64,
+    /// Time; `null` if the clock counts ticks.
+    time_ns: Option<u64>,
+    /// Ticks, if the clock counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_ticks: Option<u64>,
+    /// Thread.
     thread: u32,
     /// Space of an access.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +156,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             let what = e.register.as_ref().or(e.place.as_ref()).map_or("", String::as_str);
             let value = e.value.as_deref().unwrap_or_default();
             let means = e.means.as_deref().unwrap_or_default();
-            let (event, time, thread) = (e.event.to_string(), times.format_time(e.time_ns), e.thread.to_string());
+            let (event, time, thread) = (
+                e.event.to_string(),
+                times.format_time(e.time_ns.or(e.time_ticks).unwrap_or(0)),
+                e.thread.to_string(),
+            );
             out.line(format_columns(&event, &time, &thread, e.kind, what, value, means))
         })?;
     }
@@ -182,11 +190,13 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
     if selection.kind.is_some() && selection.kind != kind {
         return None;
     }
+    let (time, ticks) = (events.time.get(at)?, opened.recording.counts_ticks());
     let mut event = Event {
         event: index,
         kind: "unknown",
         place: None,
-        time_ns: events.time.get(at)?,
+        time_ns: Some(time).filter(|_| !ticks),
+        time_ticks: Some(time).filter(|_| ticks),
         thread: events.thread.get(at)?,
         space: None,
         offset: None,
@@ -232,7 +242,9 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
             event.value = Some(format_hex(row.head_va.get()));
             let has_spaces = !opened.recording.metadata.address_spaces.is_empty();
             let space = has_spaces.then(|| format!(", address space {}", row.address_space));
-            event.means = Some(format!("slot {}{}", row.slot, space.unwrap_or_default()));
+            let queue = u8::try_from(row.slot).ok().and_then(|s| opened.recording.job_queue(s));
+            let slot = queue.map_or_else(|| format!("slot {}", row.slot), |q| format!("queue {q}"));
+            event.means = Some(format!("{slot}{}", space.unwrap_or_default()));
         }
         Some(EventKind::HostWrite) => {
             let row = events.host_write(at)?;

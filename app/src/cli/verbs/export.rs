@@ -261,6 +261,9 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
         std::mem::replace(&mut used, Ok(()))?;
         written.map_err(|ExportError(why)| Failure::file(to, why))
     })?;
+    if source.clock == Clock::Time && opened.recording.counts_ticks() {
+        complain("the clock of the recording counts ticks: a nanosecond of the file is one tick");
+    }
     if done.left_out > 0 {
         let events = format_count(done.left_out, "event");
         complain(format_args!(

@@ -15,6 +15,7 @@ use kinescope_session::capture_info;
 use run_counts::RunCounts;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use trace_core::families::find_family;
 use trace_core::mmu;
 use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, Hardware, ProcessIndex};
 use wasm_recording::is_wasm_run;
@@ -55,12 +56,20 @@ struct Info {
     address_spaces: u64,
     /// Named buffers.
     buffers: Vec<Buffer>,
-    /// Time from the first event to the last.
-    span_ns: u64,
+    /// Time from the first event to the last; `null` if the clock counts ticks.
+    span_ns: Option<u64>,
+    /// The same in ticks, if the clock counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_ticks: Option<u64>,
     /// Number of events that the recorder reports as lost.
     lost_events: u64,
     /// The GPU.
     gpu: Gpu,
+    /// Name of the GPU family: `mali-jm`, `v3d`, `intel`; `mmio` for devices without jobs.
+    family: &'static str,
+    /// Names of the queues that jobs are submitted to, by slot; absent if the recording does not name them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    queues: Vec<String>,
     /// Recording method; empty if the recording does not say.
     source: String,
     /// How a recorder on the recorded machine made the recording, if it says so; see `capture` in
@@ -202,12 +211,18 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         mapped_pages,
         address_spaces: metadata.address_spaces.len() as u64,
         buffers: metadata.buffers.iter().map(buffer).collect(),
-        span_ns: recording.span_ns(),
+        span_ns: Some(recording.span_ns()).filter(|_| !recording.counts_ticks()),
+        span_ticks: Some(recording.span_ns()).filter(|_| recording.counts_ticks()),
         lost_events: metadata.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
         gpu: Gpu::new(
             metadata.identity.gpu_id,
             trace_core::registers::recorded_name(&opened.recording),
         ),
+        family: find_family(recording).name(),
+        queues: recording
+            .register_trace()
+            .map(|t| t.job_queues.clone())
+            .unwrap_or_default(),
         source: metadata.identity.source.clone(),
         capture: metadata.capture.clone(),
         applied_edits: metadata.applied_edits.clone(),
@@ -303,9 +318,10 @@ fn describe_lost(opened: &SourceRecording, info: &Info) -> String {
 
 /// Describes the time from the first event to the last, if the file contains times.
 fn describe_span(info: &Info) -> String {
-    match (info.span_ns, info.events) {
-        (0, 2..) => "no times".to_owned(),
-        (span, _) => format_duration(span),
+    match (info.span_ns, info.span_ticks, info.events) {
+        (None, Some(ticks), _) => format!("{}; the clock counts no time", format_count(ticks, "tick")),
+        (None | Some(0), None, 2..) => "no times".to_owned(),
+        (span, ..) => format_duration(span.unwrap_or(0)),
     }
 }
 
@@ -414,6 +430,13 @@ fn identity_rows(opened: &SourceRecording, info: &Info) -> Vec<Vec<String>> {
                 row("GPU", device(&info.gpu.name, id))
             }
         });
+        let family = find_family(&opened.recording).title();
+        if !family.is_empty() {
+            rows.push(row("Family", family.to_owned()));
+        }
+        if !info.queues.is_empty() {
+            rows.push(row("Queues", info.queues.join(", ")));
+        }
         rows.push(row("Driver", describe(&identity.driver)));
         rows.push(row("Board", describe(&identity.board)));
     } else {

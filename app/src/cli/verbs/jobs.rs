@@ -1,6 +1,6 @@
 //! `jobs`: lists every submission with its decoded job chain.
 
-use crate::cli::out::format_duration;
+use crate::cli::out::format_interval;
 use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use clap::{Args, FromArgMatches as _};
@@ -36,6 +36,9 @@ struct Submit {
     /// the ring entry is complete, and `null` if its end is unknown.
     submit_event: u64,
     done_event: Option<u64>,
+    /// Name of the queue that it was submitted to; absent if the recording does not name queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
     /// Start of the chain.
     head_va: String,
     /// Type of the first job of the chain. For a submit of an Adreno it is `command stream`, and nothing is decoded.
@@ -47,6 +50,9 @@ struct Submit {
     shader_va: Option<String>,
     /// Its duration; `null` if it did not end, or its end is not known exactly.
     duration_ns: Option<u64>,
+    /// Its duration if the clock counts ticks; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ticks: Option<u64>,
     /// How the chain ended on the recorded machine; `null` if the recorder does not say.
     recorded: Option<RecordedResult>,
     /// The jobs of the chain.
@@ -100,17 +106,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .unwrap_or_default();
     let reports = opened.recording.chain_reports();
     let family = families::find_family(&opened.recording);
-    let form = family.job_form();
+    let clock = opened.recording.metadata.identity.clock;
+    let form = families::job_form(&opened.recording);
     let has_no_chains = matches!(
         form,
-        JobForm::CommandStreams | JobForm::ControlLists | JobForm::RingEntries
+        JobForm::CommandStreams | JobForm::ControlLists | JobForm::RingEntries | JobForm::DriverJobs
     );
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(family, span, memory.as_ref());
         if has_no_chains {
-            submit.kind = Some(family.job_type(span.slot));
+            submit.kind = Some(families::job_type(&opened.recording, span.slot));
             submit.chain_end = "no chain".to_owned();
         }
+        if clock.counts_ticks() {
+            submit.duration_ticks = submit.duration_ns.take();
+        }
+        submit.queue = opened.recording.job_queue(span.slot).map(str::to_owned);
         let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);
         submit.recorded = report.ok().and_then(|at| reports.get(at)).map(recorded_result);
         submit
@@ -141,8 +152,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let reported = if reports.is_empty() { head.len() - 1 } else { head.len() };
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut reasons: Vec<String> = Vec::new();
+    let mut queues = vec!["Queue".to_owned()];
     let three = |v: [u32; 3]| format!("{}x{}x{}", v[0], v[1], v[2]);
     for s in submits {
+        queues.push(s.queue.unwrap_or_else(|| "-".to_owned()));
         rows.push(vec![
             s.index.to_string(),
             s.submit_event.to_string(),
@@ -157,7 +170,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
             s.shader_va.unwrap_or_else(|| "-".into()),
-            s.duration_ns.map_or_else(|| "-".into(), format_duration),
+            s.duration_ns
+                .or(s.duration_ticks)
+                .map_or_else(|| "-".into(), |n| format_interval(clock, n)),
             match s.recorded.as_ref().map(|r| (r.status.as_str(), r.computed)) {
                 Some(("0x1", Some(true))) => "yes".into(),
                 Some(("0x1", Some(false))) => "no".into(),
@@ -171,12 +186,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let none = rows.len() == 1;
     rows.iter_mut().for_each(|row| row.truncate(reported));
+    if form == JobForm::DriverJobs {
+        for (row, queue) in rows.iter_mut().zip(queues) {
+            row.insert(1, queue);
+        }
+    }
     if form == JobForm::RingEntries {
         add_channels(&opened.recording, &events, &mut rows);
     }
     out.table(&rows)?;
     if none {
         out.line(empty_result::describe_jobs(&opened))?;
+    } else if form == JobForm::DriverJobs {
+        out.line(
+            "A job is one that the driver's trace events name; Done is the event of its end, or of the hang or reset that \
+             ended it. The recording does not hold commands.",
+        )?;
     } else if form == JobForm::ControlLists {
         out.line(
             "A job is a control list or a compute dispatch; Done is its interrupt. Control lists and shaders are not \
@@ -218,6 +243,8 @@ fn submit(family: &dyn Family, span: &JobSpan, memory: Option<&GpuMemoryView<'_>
         index: span.index,
         submit_event: span.submit_event,
         done_event: span.done_event,
+        queue: None,
+        duration_ticks: None,
         head_va: format_hex(span.head_va.get()),
         kind: head.as_ref().and_then(|h: &Job| h.kind),
         decoded: head.as_ref().is_some_and(|h| h.decoded),

@@ -2,7 +2,7 @@
 
 mod guess;
 
-use crate::cli::out::{format_count, format_duration};
+use crate::cli::out::{format_count, format_interval};
 use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
@@ -10,6 +10,7 @@ use serde::Serialize;
 use trace_core::RegOffset;
 use trace_core::filter::Derived;
 use trace_core::progress::Progress;
+use trace_core::recording::Clock;
 use trace_core::registers::format_location;
 use trace_query::{Bin, Count, Gaps, GroupBy, IntervalStatistics, Usage};
 
@@ -77,8 +78,11 @@ struct Row<'a> {
     values: u64,
     /// Accesses a second from the first to the last; `null` if no time lies between them.
     rate_per_s: Option<f64>,
-    /// Times between neighbours; `null` for a single access.
+    /// Times between neighbours; `null` for a single access, and if the clock counts ticks.
     gap_ns: Option<Gaps>,
+    /// Ticks between neighbours; absent if the clock counts nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap_ticks: Option<Gaps>,
     /// With `--histogram`: bins by ascending value. Each value has a bin; with more than 16 values, a bin reaches from
     /// one power of two to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +95,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let select = |text: &str| event_filter::select("--between", text, &opened);
         let (from, to) = (select(from)?, select(to)?);
         let statistics = trace_query::measure_intervals(&opened.recording, &from, &to);
-        return print_pairs(&statistics, out);
+        return print_pairs(&statistics, opened.recording.metadata.identity.clock, out);
     }
     if let Some(register) = &arguments.register {
         return guess::run(&opened, register, out);
@@ -143,13 +147,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         "Mean",
         "Longest",
     ];
+    let clock = opened.recording.metadata.identity.clock;
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for (u, r) in all.iter().zip(rows) {
         let mut line = vec![label(u, &opened, by)];
         line.extend([r.accesses, r.reads, r.writes, r.first_event, r.last_event, r.values].map(|n| n.to_string()));
         line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), format_rate));
-        line.extend(match &r.gap_ns {
-            Some(g) => [g.min as f64, g.median, g.mean, g.max as f64].map(format_time),
+        line.extend(match r.gap_ns.or(r.gap_ticks) {
+            Some(g) => [g.min as f64, g.median, g.mean, g.max as f64].map(|n| format_time(clock, n)),
             None => ["-"; 4].map(str::to_owned),
         });
         table.push(line);
@@ -205,7 +210,7 @@ fn format_rate(per_second: f64) -> String {
 }
 
 /// Prints the times between two patterns.
-fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
+fn print_pairs(b: &IntervalStatistics, clock: Clock, out: &mut Out) -> Result<Exit, Failure> {
     if out.is_json() {
         out.value(b)?;
         return Ok(Exit::Good);
@@ -214,12 +219,12 @@ fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
         .map(str::to_owned)
         .to_vec();
     let mut line = vec![b.count.to_string()];
-    line.extend(match &b.times {
-        Some(t) => [t.min as f64, t.median, t.mean, t.p99, t.max as f64].map(format_time),
+    line.extend(match b.times_or_ticks() {
+        Some(t) => [t.min as f64, t.median, t.mean, t.p99, t.max as f64].map(|n| format_time(clock, n)),
         None => ["-"; 5].map(str::to_owned),
     });
     out.table(&[head, line])?;
-    if let Some(t) = &b.times {
+    if let Some(t) = b.times_or_ticks() {
         out.line(format_args!(
             "the shortest from event {} to {}",
             t.shortest.from, t.shortest.to
@@ -245,12 +250,13 @@ fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Formats a time that may be negative.
-fn format_time(ns: f64) -> String {
-    let sign = if ns < 0.0 { "-" } else { "" };
-    format!("{sign}{}", format_duration(ns.abs().round() as u64))
+fn format_time(clock: Clock, n: f64) -> String {
+    let sign = if n < 0.0 { "-" } else { "" };
+    format!("{sign}{}", format_interval(clock, n.abs().round() as u64))
 }
 
 fn row<'a>(u: &'a Usage, opened: &SourceRecording, by: GroupBy, histogram: bool) -> Row<'a> {
+    let ticks = opened.recording.counts_ticks();
     let register = matches!(by, GroupBy::Register);
     let space = opened.recording.metadata.spaces.get(u.first_at.0 as usize);
     Row {
@@ -265,6 +271,7 @@ fn row<'a>(u: &'a Usage, opened: &SourceRecording, by: GroupBy, histogram: bool)
         values: u.values,
         rate_per_s: u.rate,
         histogram: histogram.then_some(u.histogram.as_slice()),
-        gap_ns: u.gaps,
+        gap_ns: u.gaps.filter(|_| !ticks),
+        gap_ticks: u.gaps.filter(|_| ticks),
     }
 }

@@ -16,7 +16,7 @@ use kinescope_session::jobs::JobFact;
 use kinescope_session::{Document, descriptions, job_outcome, page_runs, text};
 use std::sync::Arc;
 use trace_core::GpuVa;
-use trace_core::families::{JobForm, find_family};
+use trace_core::families::{JobForm, job_form};
 use trace_core::recording::ChainReport;
 
 /// Maximum number of jobs of a chain that are explained.
@@ -39,10 +39,10 @@ pub struct View {
 fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.derived.jobs;
     // Command streams have no slots, and only chains of descriptors have decoded dispatches and shaders.
-    let form = find_family(&doc.recording).job_form();
+    let form = job_form(&doc.recording);
     let is_undecoded = matches!(
         form,
-        JobForm::CommandStreams | JobForm::ControlLists | JobForm::RingEntries
+        JobForm::CommandStreams | JobForm::ControlLists | JobForm::RingEntries | JobForm::DriverJobs
     );
     [
         Column::new("job", "job", 32.0).number().fit_count(jobs.len() as u64),
@@ -50,10 +50,13 @@ fn columns(doc: &Document) -> [Column; 8] {
             .number()
             .fit_count(doc.len())
             .hide_order(2),
-        Column::new("slot", "slot", 22.0)
-            .number()
-            .hide_order(6)
-            .hide_if_empty(form == JobForm::CommandStreams),
+        // The driver names its queues.
+        match form {
+            JobForm::DriverJobs => Column::new("slot", "queue", 72.0),
+            _ => Column::new("slot", "slot", 22.0).number(),
+        }
+        .hide_order(6)
+        .hide_if_empty(form == JobForm::CommandStreams),
         Column::new("duration", "duration", 76.0)
             .number()
             .hide_order(3)
@@ -127,7 +130,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
     let p = palette(ui);
     let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     let now = current_job(doc);
-    let is_stream = find_family(&doc.recording).job_form() == JobForm::CommandStreams;
+    let is_stream = job_form(&doc.recording) == JobForm::CommandStreams;
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
         if let Some(j) = now {
@@ -154,7 +157,11 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
         let ink = if j.failed { p.error } else { p.job };
         table.text(ui, "job", rect, &text::count(u64::from(j.index)), mono(), ink);
         table.text(ui, "submit", rect, &text::count(j.submit), mono(), p.quiet);
-        table.text(ui, "slot", rect, &j.slot.to_string(), mono(), p.quiet);
+        let slot = doc
+            .recording
+            .job_queue(j.slot)
+            .map_or_else(|| j.slot.to_string(), str::to_owned);
+        table.text(ui, "slot", rect, &slot, mono(), p.quiet);
         if let Some(cell) = table.cell("duration", rect)
             && let Some(d) = j.duration_ns
         {
@@ -260,7 +267,10 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
     };
     ui.spacing_mut().item_spacing.y = 0.0;
     widgets::section(ui, &format!("Job {index}"));
-    widgets::key_value(ui, "slot", StyledText::mono(j.slot.to_string()));
+    match doc.recording.job_queue(j.slot) {
+        Some(queue) => widgets::key_value(ui, "queue", StyledText::mono(queue)),
+        None => widgets::key_value(ui, "slot", StyledText::mono(j.slot.to_string())),
+    };
     if widgets::key_link(ui, "submitted", &format!("event {}", text::count(j.submit))).clicked() {
         doc.go_job(index);
     }
@@ -294,7 +304,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
             ui.add(egui::Label::new(egui::RichText::new(why).font(small()).color(p.quiet)).wrap());
         }
     }
-    let form = find_family(&doc.recording).job_form();
+    let form = job_form(&doc.recording);
     if form == JobForm::RingEntries {
         ui.add_space(8.0);
         if ui.button("Show push buffer").clicked() {
@@ -469,7 +479,7 @@ mod tests {
     fn only_descriptors_have_a_header() {
         assert_eq!(describe_entry(JobForm::DescriptorChains, 0, 1), "Header");
         assert_eq!(describe_entry(JobForm::DescriptorChains, 1, 3), "Chain 2 of 3");
-        for form in [JobForm::None, JobForm::CommandStreams, JobForm::ControlLists] {
+        for form in [JobForm::None, JobForm::CommandStreams, JobForm::DriverJobs] {
             assert_eq!(describe_entry(form, 0, 1), "Submitted work");
         }
     }

@@ -9,7 +9,7 @@ use kinescope_session::Document;
 use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
-use trace_core::families::{JobForm, find_family};
+use trace_core::families::{JobForm, job_form};
 use trace_core::shader_code::{CodeEnd, MAX_CODE};
 
 mod bar;
@@ -106,10 +106,14 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             },
         );
     }
-    let undecoded = match find_family(&doc.recording).job_form() {
+    let undecoded = match job_form(&doc.recording) {
         JobForm::CommandStreams => Some(
             "The jobs of this recording are command streams of an Adreno GPU. Their register writes are in Events; their \
              shaders are not decoded.",
+        ),
+        JobForm::DriverJobs => Some(
+            "The jobs of this recording are trace events of a kernel driver. The recording does not hold their commands \
+             or shaders.",
         ),
         JobForm::ControlLists => Some(
             "The jobs of this recording are control lists and compute dispatches of a V3D GPU. The recording does not \
@@ -122,7 +126,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         JobForm::None | JobForm::DescriptorChains => None,
     };
     if let Some(text) = undecoded {
-        let action = match find_family(&doc.recording).job_form() {
+        let action = match job_form(&doc.recording) {
             JobForm::RingEntries => ("Show push buffer", "show-push-buffer"),
             _ => ("Show events", "show-events"),
         };

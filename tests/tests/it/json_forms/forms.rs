@@ -22,8 +22,8 @@ pub const INFO: Form = form(
     "app/src/cli/verbs/info.rs",
     "Info",
     "driver:s board:s events:n reads:n writes:n undecoded:n~ interrupts:n polls:n jobs:n pages:n zero_pages:n \
-     distinct_pages:n mapped_pages:n address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s capture:o~ \
-     applied_edits:a~ recorded:o? processes:o~ calls:o~ run:o~ driver_trace:o~",
+     distinct_pages:n mapped_pages:n address_spaces:n buffers:a span_ns:n? span_ticks:n~ lost_events:n gpu:o \
+     family:s queues:a~ source:s capture:o~ applied_edits:a~ recorded:o? processes:o~ calls:o~ run:o~ driver_trace:o~",
 );
 pub const RUN_COUNTS: Form = form(
     "app/src/cli/verbs/info/run_counts.rs",
@@ -89,13 +89,13 @@ pub const PROCESS: Form = form(
 pub const EVENT: Form = form(
     "app/src/cli/verbs/events.rs",
     "Event",
-    "event:n kind:s time_ns:n thread:n space:s~ offset:h~ register:s~ width:n~ value:h~ means:s~",
+    "event:n kind:s time_ns:n? time_ticks:n~ thread:n space:s~ offset:h~ register:s~ width:n~ value:h~ means:s~",
 );
 pub const SUBMIT: Form = form(
     "app/src/cli/verbs/jobs.rs",
     "Submit",
-    "index:n submit_event:n done_event:n? head_va:h type:s? decoded:b dispatch:o? shader_va:h? duration_ns:n? \
-     recorded:o? chain:a chain_end:s",
+    "index:n submit_event:n done_event:n? queue:s~ head_va:h type:s? decoded:b dispatch:o? shader_va:h? \
+     duration_ns:n? duration_ticks:n~ recorded:o? chain:a chain_end:s",
 );
 pub const CHAIN_JOB: Form = form(
     "app/src/cli/verbs/jobs.rs",
@@ -377,7 +377,7 @@ pub const USAGE: Form = form(
     "app/src/cli/verbs/stats.rs",
     "Row",
     "name:s? space:s~ offset:h~ accesses:n reads:n writes:n first_event:n last_event:n values:n rate_per_s:f? \
-     gap_ns:o? histogram:a~",
+     gap_ns:o? gap_ticks:o~ histogram:a~",
 );
 pub const GAPS: Form = form(
     "trace-core/query/src/statistics.rs",
@@ -401,12 +401,12 @@ pub const POLLER: Form = form("trace-core/src/registers/guess.rs", "Poller", "th
 pub const FOLLOWER: Form = form(
     "app/src/cli/verbs/stats/guess.rs",
     "FollowerRow",
-    "name:s? offset:h write:b count:n median_accesses:n median_ns:f",
+    "name:s? offset:h write:b count:n median_accesses:n median_ns:f? median_ticks:f~",
 );
 pub const INTERVALS: Form = form(
     "trace-core/query/src/intervals.rs",
     "IntervalStatistics",
-    "count:n repeated:n strays:n open_event:n? ns:o?",
+    "count:n repeated:n strays:n open_event:n? ns:o? ticks:o~",
 );
 pub const INTERVAL_TIMES: Form = form(
     "trace-core/query/src/intervals.rs",

@@ -8,6 +8,9 @@
 //! | `vc4_submit_cl`, `vc4_*_end_irq` | the same of the older GPU |
 //! | `msm_gpu_submit_flush`, `msm_gpu_submit_retired` | a job of a ring, and its end |
 //! | `i915_request_add`, `i915_request_retire` | a request of an engine, and its end |
+//! | `xe_sched_job_run`, `xe_hw_fence_signal` | a job of an exec queue, and its end by its fence |
+//! | `xe_sched_job_timedout` | a job that hangs |
+//! | `xe_exec_queue_reset`, `xe_exec_queue_memory_cat_error` | a fault of an exec queue |
 //! | `amdgpu_sched_run_job` | a job of a ring |
 //! | `lima_task_run` | a job of a pipe |
 //! | `drm_run_job`, `drm_sched_job_run` | a job of a ring of any driver that uses the scheduler |
@@ -15,10 +18,11 @@
 //! | `gpu_job_irq` | an interrupt of the firmware, of panthor |
 //! | `v3d_reset_begin`, `vc4_reset_begin`, `msm_gpu_fault`, `i915_reset_engine` | a reset |
 //!
-//! Other events of v3d, vc4, msm and panthor are notes. Sources: the kernel's `i915_trace.h`, `xe_trace.h`,
+//! Other events of v3d, vc4, msm, panthor and of exec queues of xe are notes. Sources: the kernel's `i915_trace.h`, `xe_trace.h`,
 //! `amdgpu_trace.h`, `v3d_trace.h`, `vc4_trace.h`, `msm_gpu_trace.h`, `panthor_trace.h`, `lima_trace.h`,
 //! `gpu_scheduler_trace.h` and `include/trace/events/dma_fence.h`.
 
+use super::driver::Driver;
 use super::ftrace;
 use super::names::Names;
 use super::text::{self, mask};
@@ -26,87 +30,6 @@ use memchr::memmem;
 
 /// Maximum number of characters of a note.
 const MAX_NOTE: usize = 200;
-/// Vendor ids.
-const INTEL: u16 = 0x8086;
-const AMD: u16 = 0x1002;
-
-/// A driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Driver {
-    I915,
-    Xe,
-    Amdgpu,
-    V3d,
-    Vc4,
-    Msm,
-    Panthor,
-    Panfrost,
-    Lima,
-    /// The scheduler of an unknown driver.
-    Scheduler,
-}
-
-impl Driver {
-    /// Returns the name of the driver, or an empty text.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::I915 => "i915",
-            Self::Xe => "xe",
-            Self::Amdgpu => "amdgpu",
-            Self::V3d => "v3d",
-            Self::Vc4 => "vc4",
-            Self::Msm => "msm",
-            Self::Panthor => "panthor",
-            Self::Panfrost => "panfrost",
-            Self::Lima => "lima",
-            Self::Scheduler => "",
-        }
-    }
-
-    /// Returns the name of its GPUs, or an empty text.
-    pub(super) fn gpu(self) -> &'static str {
-        match self {
-            Self::I915 | Self::Xe => "Intel GPU",
-            Self::Amdgpu => "AMD GPU",
-            Self::V3d => "Broadcom V3D",
-            Self::Vc4 => "Broadcom VideoCore IV",
-            Self::Msm => "Qualcomm Adreno",
-            Self::Panthor => "Arm Mali (command stream front end)",
-            Self::Panfrost | Self::Lima => "Arm Mali",
-            Self::Scheduler => "",
-        }
-    }
-
-    /// Returns the PCI vendor of its GPUs, or 0.
-    pub(super) fn vendor(self) -> u16 {
-        match self {
-            Self::I915 | Self::Xe => INTEL,
-            Self::Amdgpu => AMD,
-            _ => 0,
-        }
-    }
-
-    /// Returns the driver whose rings the scheduler calls so.
-    pub(super) fn of_ring(ring: &str) -> Self {
-        let starts = |names: &[&str]| names.iter().any(|n| ring.starts_with(n));
-        if starts(&["v3d_"]) {
-            Self::V3d
-        } else if starts(&["pan_js", "panfrost"]) {
-            Self::Panfrost
-        } else if starts(&["panthor"]) {
-            Self::Panthor
-        } else if starts(&["gfx", "comp_", "sdma", "vcn", "uvd", "vce", "jpeg"]) {
-            Self::Amdgpu
-        } else if starts(&["rcs", "bcs", "ccs", "vcs", "vecs"]) {
-            Self::Xe
-        } else if starts(&["lima"]) {
-            Self::Lima
-        } else {
-            Self::Scheduler
-        }
-    }
-}
-
 /// An event of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DriverEvent {
@@ -136,6 +59,10 @@ pub(super) enum DriverEvent {
     Interrupt { driver: Driver, status: u32 },
     /// A reset, or a fault that leads to one.
     Reset { driver: Driver, text: Box<str> },
+    /// A job hangs and is ended.
+    Hang { driver: Driver, key: u64, text: Box<str> },
+    /// A fault of a queue, whose jobs the event does not name.
+    Fault { driver: Driver, text: Box<str> },
     /// Any other event of a driver.
     Note { driver: Driver, text: Box<str> },
 }
@@ -243,10 +170,31 @@ pub(super) fn parse(name: &[u8], text: &[u8], names: &mut Names) -> Option<Resul
 
         b"i915_request_add" => {
             let engine = word(b"engine").unwrap_or_default();
-            submit(Driver::I915, engine, request_key(text), 0)
+            let name = engine_name(engine).unwrap_or_else(|| engine.to_vec());
+            submit(Driver::I915, &name, request_key(text), 0)
         }
         b"i915_request_retire" => end(Driver::I915, request_key(text)),
         b"i915_reset_engine" | b"intel_gpu_reset" => reset(Driver::I915),
+
+        b"xe_sched_job_run" => {
+            let queue = [b"exec queue ", word(b"guc_id").unwrap_or(b"?")].concat();
+            let head = field(b"batch_addr").unwrap_or(0);
+            submit(Driver::Xe, &queue, word(b"fence").map(scheduler_key), head)
+        }
+        b"xe_hw_fence_signal" => end(Driver::Xe, word(b"fence").map(scheduler_key)),
+        b"xe_sched_job_timedout" => match word(b"fence") {
+            Some(fence) => Ok(DriverEvent::Hang {
+                driver: Driver::Xe,
+                key: scheduler_key(fence),
+                text: note_of(name, text),
+            }),
+            None => Err("the fence of the job, fence="),
+        },
+        b"xe_exec_queue_reset" | b"xe_exec_queue_memory_cat_error" => Ok(DriverEvent::Fault {
+            driver: Driver::Xe,
+            text: note_of(name, text),
+        }),
+        n if n.starts_with(b"xe_exec_queue_") => note(Driver::Xe),
 
         b"amdgpu_sched_run_job" => {
             let ring = word(b"ring_name").or_else(|| word(b"timeline")).unwrap_or_default();
@@ -318,6 +266,20 @@ fn request_key(text: &[u8]) -> Option<u64> {
     let number = word(b"seqno")?;
     let [device, engine, context] = [&b"dev"[..], b"engine", b"ctx"].map(|k| word(k).unwrap_or_default());
     Some(hash(&[b"i915", device, engine, context, number]))
+}
+
+/// Returns the name of an engine of Intel's by its class and number: `rcs0` for `0:0`.
+fn engine_name(engine: &[u8]) -> Option<Vec<u8>> {
+    let (class, number) = engine.split_at_checked(engine.iter().position(|b| *b == b':')?)?;
+    let class: &[u8] = match class {
+        b"0" => b"rcs",
+        b"1" => b"bcs",
+        b"2" => b"vcs",
+        b"3" => b"vecs",
+        b"4" => b"ccs",
+        _ => return None,
+    };
+    Some([class, number.get(1..)?].concat())
 }
 
 /// Returns the begin of a range of addresses, `0x00158000..0x00158340`.
@@ -467,6 +429,10 @@ mod tests {
             (
                 "i915_request_add: dev=0, engine=0:0, ctx=7, seqno=9, tail=16",
                 "i915_request_retire: dev=0, engine=0:0, ctx=7, seqno=9",
+            ),
+            (
+                "xe_sched_job_run: dev=0000:03:00.0, fence=00000000c0ffee01, seqno=5, lrc_seqno=5, guc_id=2, batch_addr=0x000000100000, guc_state=0x0, flags=0x8, error=0",
+                "xe_hw_fence_signal: dev=0000:03:00.0, ctx=0x0000000000000012, fence=00000000c0ffee01, seqno=5",
             ),
         ] {
             let DriverEvent::Submit { key, .. } = event(submit, &mut names) else {

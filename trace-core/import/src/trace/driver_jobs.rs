@@ -2,7 +2,8 @@
 //! another.
 
 use super::device::Function;
-use super::driver_events::{Driver, DriverEvent};
+use super::driver::Driver;
+use super::driver_events::DriverEvent;
 use super::mmio_regions::{Extent, MmioRegions, Owner};
 use super::names::Names;
 use super::rows::{AccessTarget, Rows};
@@ -19,8 +20,10 @@ const RESET: &str = trace_core::recording::Identity::RESET_NOTE;
 const MAX_RINGS: usize = 250;
 const MAX_DEVICES: usize = 64;
 const MAX_RUNNING: usize = 1 << 20;
-/// Maximum number of resets that are listed.
-const MAX_RESETS: usize = 8;
+/// Start of a note about a job that hangs.
+const HANG: &str = trace_core::recording::Identity::HANG_NOTE;
+/// Maximum number of incidents whose times are listed.
+const MAX_TIMES: usize = 8;
 
 /// A device whose registers a driver accesses.
 #[derive(Clone, Debug)]
@@ -30,6 +33,35 @@ struct RegisterDevice {
     id: (u16, Option<u16>),
     window: Option<u16>,
     function: Function,
+}
+
+/// Resets, hangs or faults: the times of the first ones, and their number.
+#[derive(Clone, Debug, Default)]
+struct Incidents {
+    times: Vec<u64>,
+    count: u64,
+}
+
+impl Incidents {
+    fn add(&mut self, time: u64) {
+        self.count += 1;
+        if self.times.len() < MAX_TIMES {
+            self.times.push(time);
+        }
+    }
+
+    /// Returns a finding about them, or `None` if there are none. `singular` and `plural` say what they are.
+    fn finding(&self, singular: &str, plural: &str, is_ticks: bool) -> Option<Finding> {
+        let of = |t: &u64| match is_ticks {
+            true => format!("tick {t}"),
+            false => format!("{}.{:06} s", t / 1_000_000_000, t / 1000 % 1_000_000),
+        };
+        let all: Vec<String> = self.times.iter().map(of).collect();
+        let more = if self.count > all.len() as u64 { " …" } else { "" };
+        let subject = if self.count == 1 { singular } else { plural };
+        let message = format!("{} {subject}, at {}{more}", self.count, all.join(", "));
+        (self.count > 0).then(|| Finding::new(FindingKind::DriverError, "jobs", message))
+    }
 }
 
 /// The jobs and devices of a log so far.
@@ -46,14 +78,16 @@ pub(super) struct DriverJobs {
     devices: Vec<RegisterDevice>,
     /// Number of events by driver.
     drivers: HashMap<Driver, u64>,
-    /// Times of resets, and their number.
-    resets: (Vec<u64>, u64),
+    resets: Incidents,
+    hangs: Incidents,
+    faults: Incidents,
 }
 
 impl DriverJobs {
     /// Whether the log has jobs, or events about them.
     pub(super) fn is_empty(&self) -> bool {
-        self.submits == 0 && self.resets.1 == 0 && self.interrupts == 0 && self.unknown_ends == 0
+        let incidents = self.resets.count + self.hangs.count + self.faults.count;
+        self.submits == 0 && incidents == 0 && self.interrupts == 0 && self.unknown_ends == 0
     }
 
     /// Whether the log has register accesses of a driver's own events.
@@ -146,11 +180,21 @@ impl DriverJobs {
             }
             DriverEvent::Reset { driver, text } => {
                 count(driver);
-                self.resets.1 += 1;
-                if self.resets.0.len() < MAX_RESETS {
-                    self.resets.0.push(time);
-                }
+                self.resets.add(time);
                 rows.mark(time, format!("{RESET}{text}"));
+            }
+            DriverEvent::Hang { driver, key, text } => {
+                count(driver);
+                self.hangs.add(time);
+                match self.running.remove(&key) {
+                    Some(number) => rows.mark(time, format!("{HANG}{number}: {text}")),
+                    None => rows.mark(time, text.into()),
+                }
+            }
+            DriverEvent::Fault { driver, text } => {
+                count(driver);
+                self.faults.add(time);
+                rows.mark(time, text.into());
             }
             DriverEvent::Note { driver, text } => {
                 count(driver);
@@ -210,27 +254,21 @@ impl DriverJobs {
         self.devices.iter().map(of).collect()
     }
 
-    /// Returns what is worth knowing about the jobs.
-    pub(super) fn findings(&self, names: &Names) -> Vec<Finding> {
+    /// Returns the names of the queues, by slot.
+    pub(super) fn queues(&self, names: &Names) -> Vec<String> {
+        self.rings.iter().map(|(_, ring)| names.name(*ring)).collect()
+    }
+
+    /// Returns what is worth knowing about the jobs. `is_ticks`: the clock counts ticks.
+    pub(super) fn findings(&self, is_ticks: bool) -> Vec<Finding> {
         let mut findings = Vec::new();
         if !self.rings.is_empty() {
-            let of = |(slot, (_, ring)): (usize, &(Driver, u16))| format!("{slot} {}", names.name(*ring));
-            let slots: Vec<String> = self.rings.iter().enumerate().map(of).collect();
-            let message = format!(
-                "jobs are those that the driver's events name; their slots are the queues {}",
-                slots.join(", ")
-            );
+            let message = "jobs are those that the driver's events name; their slots are the driver's queues";
             findings.push(Finding::new(FindingKind::Assumed, "jobs", message));
         }
-        let (times, count) = (&self.resets.0, self.resets.1);
-        if count > 0 {
-            let of = |t: &u64| format!("{}.{:06} s", t / 1_000_000_000, t / 1000 % 1_000_000);
-            let all: Vec<String> = times.iter().map(of).collect();
-            let more = if count > times.len() as u64 { " …" } else { "" };
-            let word = if count == 1 { "reset" } else { "resets" };
-            let message = format!("{count} {word} of the GPU, at {}{more}", all.join(", "));
-            findings.push(Finding::new(FindingKind::DriverError, "jobs", message));
-        }
+        findings.extend(self.resets.finding("reset of the GPU", "resets of the GPU", is_ticks));
+        findings.extend(self.hangs.finding("job hung", "jobs hung", is_ticks));
+        findings.extend(self.faults.finding("fault of a queue", "faults of queues", is_ticks));
         if self.unknown_ends > 0 {
             let message = format!(
                 "{} jobs ended that the log does not begin; they are notes",

@@ -394,7 +394,10 @@ impl Format for KernelLog {
                 }
                 ParsedLine::Item(item) => parsed.items.push(item),
                 ParsedLine::Nothing => {}
-                ParsedLine::Unusable(_) => parsed.unusable.add(parsed.lines),
+                ParsedLine::Unusable(missing) => match super::ftrace::event(line) {
+                    Some(_) => parsed.unusable.add_incomplete(parsed.lines, missing),
+                    None => parsed.unusable.add(parsed.lines),
+                },
             }
         }
         parsed
@@ -421,7 +424,8 @@ impl Format for KernelLog {
 
     fn finish(mut self, log: &mut Log) {
         self.report_findings(log);
-        log.findings.extend(self.jobs.findings(&self.names));
+        log.findings.extend(self.jobs.findings(self.ticks));
+        log.job_queues = self.jobs.queues(&self.names);
         log.others = self.describe_others();
         log.omits_guessed = self.has_device_accesses();
         let is_driver = self.jobs.has_registers() || !self.jobs.is_empty();
@@ -436,7 +440,7 @@ impl Format for KernelLog {
             false => log.source.to_owned(),
         };
         if self.ticks {
-            log.clock = Clock::SinceStart;
+            log.clock = Clock::Ticks;
         }
         log.driver = self.driver();
         log.has_work = !self.jobs.is_empty();

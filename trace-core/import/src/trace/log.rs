@@ -68,6 +68,8 @@ pub(super) struct Log {
     pub(super) gpu_name: String,
     /// Names of regions and placed windows, by number.
     pub(super) names: Vec<String>,
+    /// Names of the queues of a driver's jobs, by slot.
+    pub(super) job_queues: Vec<String>,
     /// Whether it has jobs of a driver, and whether it has accesses to regions that are not imported.
     pub(super) has_work: bool,
     pub(super) has_other_regions: bool,
@@ -216,7 +218,11 @@ impl Log {
         if self.unusable.count > 0 {
             let n = self.unusable.count;
             let (is, lines) = if n == 1 { ("is", "line") } else { ("are", "lines") };
-            let message = format!("{n} {lines} {is} incomplete or not in this format, and {is} not imported");
+            let lacks = match self.unusable.incomplete {
+                Some((line, missing)) => format!("; line {line} lacks {missing}"),
+                None => String::new(),
+            };
+            let message = format!("{n} {lines} {is} incomplete or not in this format, and {is} not imported{lacks}");
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, self.unusable.place(), message));
         }
@@ -293,6 +299,9 @@ impl Log {
             ..Recording::default()
         };
         recording.metadata.identity.gpu_name = std::mem::take(&mut self.gpu_name);
+        if let Some(trace) = recording.register_trace_mut() {
+            trace.job_queues = std::mem::take(&mut self.job_queues);
+        }
         hardware::describe(
             &mut recording,
             function.map(|f| f.pci),

@@ -17,6 +17,8 @@ pub(super) struct UnusableLines {
     pub(super) count: u64,
     /// Numbers of the first of them, from 1.
     pub(super) first: Vec<u64>,
+    /// The first line that is almost one of the format: its number, and what is missing.
+    pub(super) incomplete: Option<(u64, &'static str)>,
 }
 
 impl UnusableLines {
@@ -27,11 +29,19 @@ impl UnusableLines {
         }
     }
 
+    /// Adds a line that is almost one of the format, with what is missing.
+    pub(super) fn add_incomplete(&mut self, line: u64, missing: &'static str) {
+        self.add(line);
+        self.incomplete.get_or_insert((line, missing));
+    }
+
     /// Adds those of a later piece, whose lines follow line `before`.
     pub(super) fn append(&mut self, later: &Self, before: u64) {
         self.count += later.count;
         let room = FIRST_LINES.saturating_sub(self.first.len());
         self.first.extend(later.first.iter().take(room).map(|l| l + before));
+        let later = later.incomplete.map(|(line, missing)| (line + before, missing));
+        self.incomplete = self.incomplete.or(later);
     }
 
     /// Formats the first of them: `line 3`, `lines 3, 4, 9 …`.

@@ -12,6 +12,7 @@ mod adreno;
 mod arm_shaders;
 mod driver_analyses;
 mod iree;
+mod driver_jobs;
 mod kernels;
 mod llvm_offload;
 mod mmio_excerpts;

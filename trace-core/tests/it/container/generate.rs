@@ -109,6 +109,7 @@ pub fn metadata_with_records() -> Metadata {
                 bytes: 0x2000,
                 recorded_at: PhysAddr::new(0x10_0000),
             }],
+            job_queues: Vec::new(),
             screen_at_end: Some(b"P6\n1 1\n255\nabc".to_vec()),
         }),
         capture: Some(Capture {

@@ -14,10 +14,10 @@ use trace_core::container::{self, Encoding, KineFile, MemorySink, MetadataTag, S
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow,
-    DmaKind, DmaMapRow, DriverTraceMetadata, EventKind, Events, EventsBuilder, FillRow, FrameRole, HostWriteRow,
-    InterruptRow, LaunchRow, MemoryBuilder, NO_CONTENT, ObjectAction, ObjectKind, ObjectRow, OrderKind, OrderRow,
-    RingEntryRow, SaveReason, SavedMemoryRow, SectionKind, SubmitRow, TraceKind, UndecodedRow, UnknownRecord,
+    Access, AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow, Clock, CopyKind,
+    CopyRow, DmaKind, DmaMapRow, DriverTraceMetadata, EventKind, Events, EventsBuilder, FillRow, FrameRole,
+    HostWriteRow, InterruptRow, LaunchRow, MemoryBuilder, NO_CONTENT, ObjectAction, ObjectKind, ObjectRow, OrderKind,
+    OrderRow, RingEntryRow, SaveReason, SavedMemoryRow, SectionKind, SubmitRow, TraceKind, UndecodedRow, UnknownRecord,
     ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
@@ -528,6 +528,34 @@ fn golden_file_with_metadata_records_is_readable_and_reproducible() {
         std::fs::write(&path, &bytes).unwrap();
     }
     assert_same(&recording_with_records(), &container::open(&path).unwrap());
+    assert_eq!(container::verify(&path).unwrap().findings, vec![]);
+    assert!(
+        std::fs::read(&path).unwrap() == bytes,
+        "the writer does not reproduce the golden file"
+    );
+    compare_with_python(&path);
+}
+
+/// Returns a recording whose clock counts ticks, with named queues of jobs.
+fn recording_of_ticks() -> Recording {
+    let mut r = tiny_recording(6);
+    r.metadata.identity.clock = Clock::Ticks;
+    let trace = r.register_trace_mut().unwrap();
+    trace.job_queues = vec!["rcs0".to_owned(), String::new(), "bcs0".to_owned()];
+    r
+}
+
+#[test]
+fn golden_file_with_ticks_and_queues_is_readable_and_reproducible() {
+    let path = golden_path(2, "ticks");
+    let bytes = to_bytes(2, &recording_of_ticks());
+    if bless() {
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let read = container::open(&path).unwrap();
+    assert_same(&recording_of_ticks(), &read);
+    assert!(read.counts_ticks());
+    assert_eq!((read.job_queue(0), read.job_queue(1)), (Some("rcs0"), None));
     assert_eq!(container::verify(&path).unwrap().findings, vec![]);
     assert!(
         std::fs::read(&path).unwrap() == bytes,

@@ -58,8 +58,13 @@ fn metadata_records_round_trip() {
     }
     assert!(encode_metadata(&Metadata::default()).unwrap().is_empty());
     // Each tag of a register trace has a record, in the order of the tags; `calls` makes it the other kind.
-    let tags: Vec<u32> = records(&metadata_with_records()).iter().map(|r| r.0).collect();
-    assert_eq!(tags, (2..=10).collect::<Vec<u32>>());
+    let mut all = metadata_with_records();
+    if let TraceKind::Register(trace) = &mut all.kind {
+        trace.job_queues = vec!["rcs0".to_owned(), String::new(), "bcs0".to_owned()];
+    }
+    let tags: Vec<u32> = records(&all).iter().map(|r| r.0).collect();
+    assert_eq!(tags, (2..=10).chain([12]).collect::<Vec<u32>>());
+    assert_eq!(decode_metadata(&encode_metadata(&all).unwrap()).unwrap().kind, all.kind);
     for tag in MetadataTag::ALL {
         assert_eq!(MetadataTag::from_raw(tag as u32), Some(tag));
         assert_eq!(MetadataTag::from_name(tag.name()), Some(tag));
@@ -157,6 +162,7 @@ fn invalid_records_are_errors_that_name_the_tag() {
         (MetadataTag::Cuts, br#"[{"source":1}]"#),
         (MetadataTag::AppliedEdits, b"null"),
         (MetadataTag::Processes, b"\xff"),
+        (MetadataTag::JobQueues, br#"[1]"#),
     ] {
         let error = decode_metadata(&record(tag as u32, 1, body)).unwrap_err();
         assert_eq!((error.tag.as_str(), error.byte), (tag.name(), 0));

@@ -2,11 +2,16 @@
 
 use trace_core::recording::Recording;
 
-/// Format of the times of a recording.
+/// Format of the times of a recording, also of those that are ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventTimes {
     /// The recorder had no clock: every event is at 0.
     Missing,
+    /// Ticks since the first event.
+    Ticks {
+        /// Ticks of the first event.
+        first: u64,
+    },
     /// Relative to the first event.
     From {
         /// Time of the first event on the recorder's clock, ns.
@@ -26,6 +31,9 @@ impl EventTimes {
         if span == 0 && first == 0 {
             return Self::Missing;
         }
+        if recording.counts_ticks() {
+            return Self::Ticks { first };
+        }
         let digits = match span {
             0..100_000 => 0,
             100_000..100_000_000 => 3,
@@ -40,6 +48,7 @@ impl EventTimes {
     pub fn column_header(self) -> &'static str {
         match self {
             Self::Missing => "No times",
+            Self::Ticks { .. } => "Ticks",
             Self::From { digits: 0, .. } => "Time, ns",
             Self::From { digits: 3, .. } => "Time, us",
             Self::From { digits: 6, .. } => "Time, ms",
@@ -50,8 +59,10 @@ impl EventTimes {
     /// Formats a time on the recorder's clock; negative if the clock ran backwards.
     #[must_use]
     pub fn format_time(self, ns: u64) -> String {
-        let Self::From { first, digits } = self else {
-            return String::new();
+        let (first, digits) = match self {
+            Self::Missing => return String::new(),
+            Self::Ticks { first } => (first, 0),
+            Self::From { first, digits } => (first, digits),
         };
         let (sign, ns) = match ns.checked_sub(first) {
             Some(ns) => ("", ns),
@@ -68,7 +79,7 @@ impl EventTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::recording::EventsBuilder;
+    use trace_core::recording::{Clock, EventsBuilder};
 
     fn format_times(times: &[u64]) -> (&'static str, Vec<String>) {
         let mut b = EventsBuilder::new();
@@ -102,6 +113,22 @@ mod tests {
         assert_eq!(
             format_times(&[0, 500_000_000_001]),
             ("Time, s", vec!["0.000000000".into(), "500.000000001".into()])
+        );
+    }
+
+    #[test]
+    fn ticks_have_no_unit_of_time() {
+        let mut b = EventsBuilder::new();
+        [7_000_000, 9_500_000].iter().for_each(|t| b.mark(*t, "x"));
+        let mut recording = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        recording.metadata.identity.clock = Clock::Ticks;
+        let shown = EventTimes::for_recording(&recording);
+        assert_eq!(
+            (shown.column_header(), shown.format_time(9_500_000)),
+            ("Ticks", "2500000".to_owned())
         );
     }
 

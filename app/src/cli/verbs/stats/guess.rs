@@ -1,7 +1,7 @@
 //! `stats --register`: infers the purpose of a register from its accesses.
 
 use crate::cli::failure::complain;
-use crate::cli::out::{format_count, format_duration};
+use crate::cli::out::{format_count, format_interval};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
@@ -76,7 +76,10 @@ struct FollowerRow {
     count: u64,
     /// How much later it comes, in accesses and in time.
     median_accesses: u32,
-    median_ns: i64,
+    median_ns: Option<i64>,
+    /// Ticks in place of the time, if the clock counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median_ticks: Option<i64>,
 }
 
 /// The location of a register.
@@ -238,13 +241,15 @@ impl<'a> GuessedRegister<'a> {
     /// Returns the JSON report.
     fn row(&self) -> Row {
         let g = &self.guess;
+        let ticks = self.opened.recording.counts_ticks();
         let follower = |f: &Follower| FollowerRow {
             name: self.name(f.offset.get()),
             offset: format_hex(u64::from(f.offset.get())),
             write: f.write,
             count: f.count,
             median_accesses: f.accesses,
-            median_ns: f.ns,
+            median_ns: Some(f.ns).filter(|_| !ticks),
+            median_ticks: Some(f.ns).filter(|_| ticks),
         };
         let value = |(value, count): &(u64, u64)| ValueRow {
             value: format_hex(*value),
@@ -337,6 +342,7 @@ impl<'a> GuessedRegister<'a> {
         if self.guess.followers.is_empty() {
             return Ok(());
         }
+        let clock = self.opened.recording.metadata.identity.clock;
         let head = ["After a write", "Count", "Accesses later", "Time"];
         let mut table = vec![head.map(str::to_owned).to_vec()];
         for f in &self.guess.followers {
@@ -348,7 +354,7 @@ impl<'a> GuessedRegister<'a> {
                 format!("{} {what}", if f.write { "write" } else { "read" }),
                 f.count.to_string(),
                 f.accesses.to_string(),
-                format!("{sign}{}", format_duration(f.ns.unsigned_abs())),
+                format!("{sign}{}", format_interval(clock, f.ns.unsigned_abs())),
             ]);
         }
         Ok(out.table(&table)?)

@@ -12,7 +12,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::derived_data::Stage;
 use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
-use trace_core::families::{JobForm, find_family};
+use trace_core::families::{JobForm, job_form};
 use trace_core::recording::Access;
 use trace_core::registers::{AccessList, Direction, Field, FieldKind, Half, Register, Role};
 use trace_core::{GpuVa, RegOffset};
@@ -194,7 +194,7 @@ fn poll_and_replay(
 
 /// Returns whether the jobs of the recording are chains of descriptors.
 fn has_descriptors(doc: &Document) -> bool {
-    find_family(&doc.recording).job_form() == JobForm::DescriptorChains
+    job_form(&doc.recording) == JobForm::DescriptorChains
 }
 
 /// Draws the job that a write starts: its type, its header, its amount of work, when it was done.

@@ -50,6 +50,7 @@ pub(super) fn ui(
     let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
     let time = match since {
         _ if !doc.has_times() => NO_TIMES.to_owned(),
+        Some(submit) if doc.recording.counts_ticks() => ns(event).saturating_sub(ns(submit)).to_string(),
         Some(submit) => text::offset_us(ns(event).saturating_sub(ns(submit))),
         None => doc.time_unit().time(doc.ns(event)),
     };

@@ -79,7 +79,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     }
     let in_order = view.sort_by_key;
     let mut go = None;
-    let (rates, state) = (doc.has_times(), actions.tables.state(TABLE_ID));
+    let has_rates = doc.has_times() && !doc.recording.counts_ticks();
+    let (rates, state) = (has_rates, actions.tables.state(TABLE_ID));
     bars::split(ui, TABLE, |left, right| {
         go = draw(left, &counted, by, in_order).or(table(view, state, right, &counted, by, rates));
     });

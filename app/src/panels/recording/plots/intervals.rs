@@ -17,9 +17,9 @@ use trace_query::IntervalStatistics;
 const FIGURES: f32 = 260.0;
 
 /// Formats a time difference, which may be negative.
-fn time(ns: i64) -> String {
-    let sign = if ns < 0 { "-" } else { "" };
-    format!("{sign}{}", text::duration(ns.unsigned_abs()))
+fn time(doc: &Document, n: i64) -> String {
+    let sign = if n < 0 { "-" } else { "" };
+    format!("{sign}{}", doc.format_interval(n.unsigned_abs()))
 }
 
 /// Draws fields, chart and figures.
@@ -72,15 +72,15 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         }
         return;
     };
-    if m.0.times.is_none() {
+    if m.0.times_or_ticks().is_none() {
         let message = "No event that passes the first filter is followed by one that passes the second.";
         widgets::empty_state(ui, icons::CLOCK, message, None);
         return;
     }
     let mut go = None;
     bars::split(ui, FIGURES, |left, right| {
-        draw(left, &m.0);
-        go = figures(right, &m.0);
+        draw(doc, left, &m.0);
+        go = figures(doc, right, &m.0);
     });
     if let Some(e) = go {
         doc.go(e);
@@ -106,18 +106,18 @@ fn measure(doc: &Document, view: &mut View, actions: &mut UiActions, key: &Inter
     view.between.start(key.clone(), progress);
 }
 
-fn draw(ui: &mut Ui, b: &IntervalStatistics) {
+fn draw(doc: &Document, ui: &mut Ui, b: &IntervalStatistics) {
     let p = palette(ui);
     let list: Vec<bars::ChartBar> = b
         .bins
         .iter()
         .map(|bin| bars::ChartBar {
             height: bin.count as f64,
-            short: time(bin.from),
+            short: time(doc, bin.from),
             hover_text: format!(
                 "{} to {}\n{}",
-                time(bin.from),
-                time(bin.to),
+                time(doc, bin.from),
+                time(doc, bin.to),
                 text::count_noun(bin.count, "time", "times")
             ),
         })
@@ -126,16 +126,16 @@ fn draw(ui: &mut Ui, b: &IntervalStatistics) {
 }
 
 /// Draws the figures; returns the event that is clicked.
-fn figures(ui: &mut Ui, b: &IntervalStatistics) -> Option<u64> {
-    let t = b.times?;
+fn figures(doc: &Document, ui: &mut Ui, b: &IntervalStatistics) -> Option<u64> {
+    let t = b.times_or_ticks()?;
     let mut go = None;
-    let real = |ns: f64| time(ns.round() as i64);
+    let real = |ns: f64| time(doc, ns.round() as i64);
     widgets::key_value(ui, "count", StyledText::mono(text::count(b.count)));
     widgets::key_value(ui, "median", StyledText::mono(real(t.median)));
     widgets::key_value(ui, "mean", StyledText::mono(real(t.mean)));
     widgets::key_value(ui, "99 %", StyledText::mono(real(t.p99)));
     for (word, ns, ends) in [("shortest", t.min, t.shortest), ("longest", t.max, t.longest)] {
-        widgets::key_value(ui, word, StyledText::mono(time(ns)));
+        widgets::key_value(ui, word, StyledText::mono(time(doc, ns)));
         for (word, event) in [("  from", ends.from), ("  to", ends.to)] {
             if widgets::key_link(ui, word, &format!("event {}", text::count(event))).clicked() {
                 go = Some(event);

@@ -200,6 +200,7 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let (axis, decimal, apart) = (key.axis, view.decimal, key.apart);
     let points = Arc::clone(&drawn.lines);
     let here = doc.derived.axis.position(axis, doc.current_event());
+    let ticks = doc.recording.counts_ticks();
     let names: Vec<String> = lines.iter().map(|(_, l, _)| line_names::line_name(doc, l)).collect();
     let mut plot = quiet_plot(ui, "lines")
         .allow_drag(false)
@@ -214,6 +215,7 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         .x_grid_spacer(few_marks(f64::from(room.x) / 100.0))
         .x_axis_formatter(move |m: GridMark, _: &_| match axis {
             AxisKind::Order => text::count(m.value.max(0.0).round() as u64),
+            _ if ticks => text::count_ticks(m.value.max(0.0) as u64),
             _ => text::duration(m.value.max(0.0) as u64),
         });
     plot = if apart {

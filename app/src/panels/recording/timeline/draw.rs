@@ -7,6 +7,7 @@ use super::{reference_lane, streams};
 use crate::theme::{Palette, SOFT, mono_small, palette, small, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use kinescope_files::scene::Selection;
+use kinescope_session::jobs::JobFact;
 use kinescope_session::{Document, text};
 use trace_core::RegOffset;
 use trace_core::timeline::merge_spans;
@@ -117,7 +118,7 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             }
             let one = Some(m.first_item).filter(|_| m.items == 1);
             let label = match one.and_then(|i| slot.get(i)).and_then(job) {
-                Some(j) => format!("job {}", j.index),
+                Some(j) => name_job(doc, j),
                 None => format!("{} jobs", text::count(m.items as u64)),
             };
             let wide = ui.painter().layout_no_wrap(label.clone(), small(), p.on_accent);
@@ -136,9 +137,17 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             .rect_stroke(r.expand(1.0), 2.0, Stroke::new(1.0, p.text), StrokeKind::Outside);
         let seen = r.intersect(row).shrink2(vec2(4.0, 0.0));
         if seen.width() > 44.0 {
-            let label = format!("job {}", j.index);
+            let label = name_job(doc, j);
             widgets::paint_text(ui, seen, Align2::LEFT_CENTER, &label, small(), p.on_accent);
         }
+    }
+}
+
+/// Returns the number of a job, with the name of its queue where the recording names it.
+fn name_job(doc: &Document, job: &JobFact) -> String {
+    match doc.recording.job_queue(job.slot) {
+        Some(queue) => format!("job {} · {queue}", job.index),
+        None => format!("job {}", job.index),
     }
 }
 

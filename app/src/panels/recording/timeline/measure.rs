@@ -23,6 +23,8 @@ pub struct Measure {
     pub span_ns: Option<u64>,
     /// Whether the recording has times.
     pub has_times: bool,
+    /// Whether its clock counts ticks.
+    pub counts_ticks: bool,
     /// Reads among them.
     pub reads: u64,
     /// Writes among them.
@@ -58,6 +60,7 @@ impl Measure {
             ns: axis.ns(end.saturating_sub(1).max(first)).saturating_sub(axis.ns(first)),
             span_ns: time.then(|| span.max(0.0).round() as u64),
             has_times,
+            counts_ticks: doc.recording.counts_ticks(),
             reads,
             writes,
             jobs: (submits(end) - submits(first)) as u64,
@@ -69,7 +72,7 @@ impl Measure {
     pub fn describe(&self) -> String {
         let mut parts = vec![self.length()];
         if self.span_ns.is_some() && self.events > 1 {
-            parts.push(format!("first to last event {}", text::duration(self.ns)));
+            parts.push(format!("first to last event {}", self.format_interval(self.ns)));
         }
         if self.events == 0 {
             parts.push("no events".to_owned());
@@ -93,8 +96,15 @@ impl Measure {
     fn length(&self) -> String {
         match self.span_ns {
             _ if !self.has_times => String::new(),
-            Some(ns) => text::duration(ns),
-            None => text::duration(self.ns),
+            Some(ns) => self.format_interval(ns),
+            None => self.format_interval(self.ns),
+        }
+    }
+
+    fn format_interval(&self, n: u64) -> String {
+        match self.counts_ticks {
+            true => text::count_ticks(n),
+            false => text::duration(n),
         }
     }
 }
@@ -119,7 +129,7 @@ pub fn overlay(doc: &Document, view: &View, ui: &Ui, scale: &Scale, lanes: Rect)
         let seen = (scale.area.left()..=scale.area.right()).contains(&x1);
         let n = describe_count(done - job.submit, "event");
         let note = if doc.has_times() {
-            format!("{} to its interrupt, {n}", text::duration(ns))
+            format!("{} to its interrupt, {n}", doc.format_interval(ns))
         } else {
             format!("{n} to its interrupt")
         };

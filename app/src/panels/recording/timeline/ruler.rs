@@ -37,7 +37,10 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let label = if order {
             text::count(at as u64)
         } else {
-            text::tick(at, step, scale.range.1)
+            match doc.recording.counts_ticks() {
+                true => text::count_ticks(at as u64),
+                false => text::tick(at, step, scale.range.1),
+            }
         };
         let galley = ui.painter().layout_no_wrap(label, mono_small(), p.quiet);
         let end = x + 4.0 + galley.size().x;
@@ -76,7 +79,7 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let idle = doc.derived.gaps.get(m.first_item).map_or(0, |g| g.1);
         let response = ui.interact(spot, ui.scope_id().with(("gap", m.first_item)), Sense::hover());
         let what = if m.items == 1 {
-            format!("{} without an event", text::duration(idle))
+            format!("{} without an event", doc.format_interval(idle))
         } else {
             format!("{} without an event", describe_count(m.items as u64, "time"))
         };

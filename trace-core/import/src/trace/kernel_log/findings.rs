@@ -97,7 +97,8 @@ impl KernelLog {
             log.findings.push(Finding::new(FindingKind::Assumed, place, message));
         }
         if self.ticks {
-            let message = "the log's clock counts ticks and no time: a tick is shown as a nanosecond";
+            let message =
+                "the log's clock counts ticks and no time: times are in ticks, whose length the log does not state";
             log.findings.push(Finding::new(FindingKind::Assumed, "times", message));
         }
     }
