@@ -308,6 +308,18 @@ pub fn add_trace_log(add: Add<'_>) {
     add("trace_log", "ftrace", FTRACE.to_vec());
     add("trace_log", "ftrace-and-windows", with_other(FTRACE, WINDOWS));
     add("trace_log", "qemu", QEMU.to_vec());
+    let boot: &[u8] = b"[    0.3] pci 0000:01:00.0: reg 0x10: [mem 0xfa000000-0xfaffffff 64bit pref]\n";
+    let middle: &[u8] = b"VERSION 20070824\nW 4 500.000001 3 0xfa000010 0x1 0x0 0\n";
+    add("trace_log", "mmiotrace-and-boot-log", with_other(middle, boot));
+    let words = |all: &[u64]| all.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let numbered = [
+        words(&[u64::MAX, 0xf2b1_77cb_0aa4_29b4, 3, 0, 1000]),
+        [56u32, 9].iter().flat_map(|w| w.to_le_bytes()).collect(),
+        words(&[0x55, 0x900_0000, 0x41, 4]),
+        b"\n".to_vec(),
+    ];
+    let list: &[u8] = b"memory_region_ops_write(void *mr, uint64_t addr, uint64_t value, unsigned size) \"x\"\n";
+    add("trace_log", "qemu-numbered-events", with_other(&numbered.concat(), list));
     add("trace_log", "heads", HEADS.to_vec());
     add("trace_log", "drivers", DRIVERS.to_vec());
     add("trace_log", "moving-windows", MOVING.to_vec());

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `NAME.aux.txt` | for mmiotrace: an ftrace log of the same run |
 //! | `NAME.resource.txt` | the windows of the device |
+//! | `lspci.txt`, `dmesg.txt` in the same folder | the same, for a kernel's log that states no windows |
 //! | `NAME.ppm` | the expected screen at the end; this and the first may be compressed |
 //!
 //! Windows are the same for every format: `mmio_regions` finds the window of an address and makes one for an unknown
@@ -21,9 +22,11 @@
 //! order ([`log`]). Memory holds the recording's columns and the blocks in flight, whatever the file's length.
 
 mod accessors;
+mod boot_log;
 mod columns;
 mod detect;
 mod device;
+mod driver;
 mod driver_events;
 mod driver_jobs;
 mod ftrace;
@@ -53,6 +56,8 @@ pub use log::Options;
 pub(crate) use log::describe_end;
 
 use super::error::ImportError;
+use log::Log;
+use memchr::memmem;
 use placement::Placement;
 use source::sibling_path;
 use std::io;
@@ -64,6 +69,9 @@ use trace_core::screen::Picture;
 
 /// Suffixes of the auxiliary log of an mmiotrace log: events of the same run and clock.
 const AUXILIARY: [&str; 2] = [".aux.txt", ".aux.txt.gz"];
+
+/// Number of first bytes of a log that state its windows.
+const HEAD: usize = 1 << 16;
 
 /// Maximum size of a picture in a recording, bytes: the maximum size of a metadata record.
 const MAX_PICTURE_BYTES: u64 = 64 << 20;
@@ -122,6 +130,14 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = picture_paths(path).into();
     parts.extend(AUXILIARY.map(|ending| sibling_path(path, ending)));
     parts.push(sibling_path(path, placement::ENDING));
+    match form(path) {
+        Some(Form::QemuSimple) => {
+            let head = source::head(path, HEAD).unwrap_or_default();
+            parts.extend(qemu::event_list(path, &head));
+        }
+        Some(form) if lacks_windows(path, form) => parts.extend(placement::companion_paths(path)),
+        _ => {}
+    }
     parts.retain(|p| p != path);
     parts
 }
@@ -141,6 +157,43 @@ fn read_placement(path: &Path, options: &Options) -> Result<Placement, ImportErr
     Ok(known)
 }
 
+/// Whether a log comes from a kernel, and its first lines state no windows of PCI functions.
+fn lacks_windows(path: &Path, form: Form) -> bool {
+    let is_kernel = matches!(form, Form::Mmiotrace | Form::Ftrace);
+    let states_windows = |head: Vec<u8>| {
+        [&b"PCIDEV "[..], b"LSPCI "]
+            .iter()
+            .any(|word| memmem::find(&head, word).is_some())
+    };
+    is_kernel && !source::head(path, HEAD).is_ok_and(states_windows)
+}
+
+/// Reads a log with the windows of files in its folder, if these place accesses of it. Returns `None` otherwise.
+fn read_with_companions(
+    path: &Path,
+    options: &Options,
+    form: Form,
+    progress: &Progress,
+) -> Result<Option<Log>, ImportError> {
+    let is_placed = options.base.is_some() || options.resource.is_some() || !options.windows.is_empty();
+    if is_placed || !lacks_windows(path, form) || sibling_path(path, placement::ENDING).is_file() {
+        return Ok(None);
+    }
+    let Some((known, names)) = placement::read_companions(path) else {
+        return Ok(None);
+    };
+    let mut log = read_log(path, options, form, &known, progress)?;
+    if !log.has_bar_accesses() {
+        return Ok(None);
+    }
+    let message = format!(
+        "the windows of the device are those in {}, next to the log",
+        names.join(" and ")
+    );
+    log.findings.push(Finding::new(FindingKind::Assumed, "device", message));
+    Ok(Some(log))
+}
+
 /// Imports a log.
 ///
 /// # Errors
@@ -150,9 +203,29 @@ fn read_placement(path: &Path, options: &Options) -> Result<Placement, ImportErr
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let form = form(path).ok_or_else(|| ImportError::unknown(path))?;
     let known = read_placement(path, options)?;
-    let log = match form {
+    let log = match read_with_companions(path, options, form, progress)? {
+        Some(log) => log,
+        None => read_log(path, options, form, &known, progress)?,
+    };
+    if log.is_empty() {
+        return Err(detect::explain(path, form, &log));
+    }
+    let mut recording = log.recording(path, options, progress)?;
+    attach_picture(path, &mut recording);
+    Ok(recording)
+}
+
+/// Reads a log of a form, with the windows that are known.
+fn read_log(
+    path: &Path,
+    options: &Options,
+    form: Form,
+    known: &Placement,
+    progress: &Progress,
+) -> Result<Log, ImportError> {
+    Ok(match form {
         Form::Mmiotrace => {
-            let mut log = log::read(mmiotrace::Mmiotrace::new(&known), path, progress)?;
+            let mut log = log::read(mmiotrace::Mmiotrace::new(known), path, progress)?;
             let auxiliary = AUXILIARY.map(|ending| sibling_path(path, ending));
             if let Some(file) = auxiliary.iter().find(|p| p.is_file() && *p != path) {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -162,12 +235,12 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
             log
         }
         Form::Ftrace => {
-            let format = kernel_log::KernelLog::new(&known).within(&options.windows);
+            let format = kernel_log::KernelLog::new(known).within(&options.windows);
             log::read(format, path, progress)?
         }
         Form::Qemu | Form::QemuSimple => {
             let read = |keeps_regions| {
-                let format = qemu::Qemu::new(&known, keeps_regions);
+                let format = qemu::Qemu::new(known, keeps_regions);
                 match form {
                     Form::Qemu => log::read(format, path, progress),
                     _ => qemu::read_simple(path, format, progress),
@@ -180,11 +253,5 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
                 false => log,
             }
         }
-    };
-    if log.is_empty() {
-        return Err(detect::explain(path, form, &log));
-    }
-    let mut recording = log.recording(path, options, progress)?;
-    attach_picture(path, &mut recording);
-    Ok(recording)
+    })
 }

@@ -71,7 +71,10 @@ fn add(scores: &mut Scores, number: u64, line: &[u8]) {
 /// the `lines`: a kernel log may hold a few lines of a tracer, and is another format.
 fn best(scores: &Scores, lines: u64) -> Option<Form> {
     let all = Form::TEXTS.into_iter().zip(scores);
-    let has_most = |s: &TextScore| s.frames > 0 && s.frames.saturating_mul(2) >= lines;
+    let has_most = |s: &TextScore| {
+        let own = s.frames.saturating_add(s.starts);
+        own > 0 && own.saturating_mul(2) >= lines
+    };
     let fitting = all.filter(|(_, s)| s.accesses > 0 || s.near.is_some() || has_most(s));
     // The first of equal ones.
     fitting.rev().max_by_key(|(_, s)| s.rank()).map(|(form, _)| form)
@@ -132,7 +135,7 @@ pub(super) fn explain(path: &Path, form: Form, log: &Log) -> ImportError {
         }
     }
     let mut of_text = Form::TEXTS.into_iter().zip(scores);
-    let near = of_text.find(|(f, _)| *f == form).and_then(|(_, s)| s.near);
+    let near = of_text.find(|(f, _)| *f == form).and_then(|(_, s)| s.near.or(s.start));
     let name = form.name();
     let (place, what) = match near {
         Some((line, missing)) => (

@@ -85,10 +85,11 @@ impl LspciReader {
     }
 }
 
-/// Parses the place at the begin of a function's line: `01:00.0` or `0000:01:00.0`.
-fn place_of(text: &[u8]) -> Option<(u32, &[u8])> {
+/// Parses the place at the begin of a function's line: `01:00.0` or `0000:01:00.0`, with or without a colon.
+pub(super) fn place_of(text: &[u8]) -> Option<(u32, &[u8])> {
     let end = text.iter().position(|b| *b == b' ')?;
     let (place, rest) = text.split_at_checked(end)?;
+    let place = place.strip_suffix(b":").unwrap_or(place);
     let mut parts = place.rsplit(|b| *b == b':');
     let (device, bus, segment) = (parts.next()?, parts.next()?, parts.next());
     let dot = memchr::memchr(b'.', device)?;

@@ -47,22 +47,47 @@ pub(super) fn score(line: &[u8]) -> LineScore {
     let mut l = Line::new(line.trim_ascii_end());
     match l.word() {
         Some(b"VERSION") => frame(l.decimal().is_some()),
-        Some(b"PCIDEV") => frame(function(l).is_some()),
+        Some(b"PCIDEV") => match function(l) {
+            Some(_) => LineScore::Frame,
+            None if l.hex().is_some() => {
+                LineScore::Start("one of its numbers: place, ids, interrupt, 7 bases, 7 sizes")
+            }
+            None => LineScore::Foreign,
+        },
         Some(b"MARK" | b"UNMAP") => frame(l.time().is_some()),
-        Some(b"MAP") => frame(map(l).is_some()),
+        Some(b"MAP") => match map(l) {
+            Some(_) => LineScore::Frame,
+            None if l.time().is_some() => LineScore::Start("the address or the size of the mapping"),
+            None => LineScore::Foreign,
+        },
         Some(b"#") => frame(l.rest().trim_ascii() == b"tracer: mmiotrace"),
         Some(b"R" | b"W") => match access(l) {
             Ok(_) => LineScore::Access,
             // Two words of the right form are close to an access.
-            Err(missing) if l.decimal().is_some() && l.time().is_some() => LineScore::Near(missing),
+            Err(missing) if begins_as_access(l, true) => LineScore::Near(missing),
+            Err(missing) if begins_as_access(l, false) => LineScore::Start(missing),
             Err(_) => LineScore::Foreign,
         },
         Some(b"UNKNOWN") => match undecoded(l) {
             Some(_) => LineScore::Access,
-            None => frame(l.time().is_some()),
+            None if l.time().is_some() => LineScore::Start("the address or the first bytes of the instruction"),
+            None => LineScore::Foreign,
         },
         _ => LineScore::Foreign,
     }
+}
+
+/// Whether the fields of a line begin as those of an access: with a width, and a time that is whole or cut.
+fn begins_as_access(mut l: Line<'_>, is_whole: bool) -> bool {
+    let width = l.decimal();
+    if is_whole {
+        return width.is_some() && l.time().is_some();
+    }
+    let is_width = matches!(width, Some(1 | 2 | 4 | 8));
+    let is_digit = |b: &u8| b.is_ascii_digit() || *b == b'.';
+    is_width
+        && l.word()
+            .is_none_or(|word| word.iter().all(is_digit) && l.word().is_none())
 }
 
 struct AccessLine {
@@ -325,7 +350,13 @@ impl Format for Mmiotrace {
         for line in text::lines(block) {
             parsed.rows.lines += 1;
             if parsed.line(line, &mut finder).is_none() {
-                parsed.rows.unusable.add(parsed.rows.lines);
+                let number = parsed.rows.lines;
+                match score(line) {
+                    LineScore::Near(missing) | LineScore::Start(missing) => {
+                        parsed.rows.unusable.add_incomplete(number, missing);
+                    }
+                    _ => parsed.rows.unusable.add(number),
+                }
             }
         }
         parsed

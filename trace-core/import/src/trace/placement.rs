@@ -8,18 +8,22 @@
 //! 01:00.0 VGA compatible controller …                          output of lspci -v
 //! fa000000-faffffff : 0000:01:00.0                             /proc/iomem
 //! bar0 0xfa000000 0x1000000                                    name, address, size in bytes
+//! pci 0000:01:00.0: reg 0x10: [mem 0xfa000000-0xfaffffff]      a kernel's boot log
 //! ```
 
+use super::boot_log::BootLogReader;
 use super::device::Function;
 use super::lspci::LspciReader;
 use super::mmio_regions::{Extent, MmioRegions, Owner, REACH};
 use super::text::{self, Line};
 use super::{ftrace, resource, source};
 use crate::error::{FilePosition, ImportError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Suffix of the file next to a log.
 pub(super) const ENDING: &str = ".resource.txt";
+/// Names of files that people keep in the folder of a log, as the kernel's documentation of mmiotrace asks for.
+const COMPANIONS: [&str; 2] = ["lspci.txt", "dmesg.txt"];
 /// Maximum size of a file, bytes.
 const MAX_BYTES: u64 = 1 << 22;
 /// Maximum number of windows of a file, and of characters of a name.
@@ -70,6 +74,32 @@ impl Placement {
         })
     }
 
+    /// Adds the functions of a text with any other lines in between: the output of `lspci -v`, and a boot log. Functions
+    /// that are known get what they lack.
+    fn add_functions(&mut self, bytes: &[u8]) {
+        let (mut lspci, mut boot) = (LspciReader::default(), BootLogReader::default());
+        for line in text::lines(bytes) {
+            if !boot.line(line) {
+                lspci.line(line);
+            }
+        }
+        for found in lspci.functions().into_iter().chain(boot.functions()) {
+            let known = self.functions.iter_mut().find(|f| f.place == found.place);
+            match known {
+                Some(known) => {
+                    if (known.pci.vendor, known.pci.device) == (0, 0) {
+                        (known.pci.vendor, known.pci.device) = (found.pci.vendor, found.pci.device);
+                    }
+                    known.pci.class = known.pci.class.or(found.pci.class);
+                    if known.pci.bars.is_empty() {
+                        known.pci.bars = found.pci.bars;
+                    }
+                }
+                None => self.functions.push(found),
+            }
+        }
+    }
+
     /// Adds the functions and windows of a text. The error has the number of the line, and what is wrong.
     fn add_text(&mut self, bytes: &[u8]) -> Result<(), (Option<u64>, &'static str)> {
         let first = text::lines(bytes).find(|l| !l.trim_ascii().is_empty() && !l.starts_with(b"#"));
@@ -78,6 +108,15 @@ impl Placement {
             let function = resource::parse(bytes).map_err(|line| (Some(line), message))?;
             self.functions.push(function);
             return Ok(());
+        }
+        if text::lines(bytes).any(|line| BootLogReader::default().line(line)) {
+            self.add_functions(bytes);
+            self.functions.retain(|f| !f.pci.bars.is_empty());
+            let message = "the boot log gives no window of a PCI function";
+            return match self.functions.is_empty() {
+                true => Err((None, message)),
+                false => Ok(()),
+            };
         }
         let mut lspci = LspciReader::default();
         let mut windows: Vec<PlacedWindow> = Vec::new();
@@ -129,6 +168,33 @@ impl Placement {
         }
         add_bars(&self.functions, windows);
     }
+}
+
+/// Returns the files in the folder of a log that may give its windows.
+pub(super) fn companion_paths(log: &Path) -> impl Iterator<Item = PathBuf> {
+    let paths = COMPANIONS.map(|name| log.with_file_name(name));
+    let log = log.to_owned();
+    paths.into_iter().filter(move |p| *p != log && p.is_file())
+}
+
+/// Reads the windows that files in the folder of a log give, and the names of these files. Returns `None` if there are
+/// no such files, or they give no windows.
+pub(super) fn read_companions(log: &Path) -> Option<(Placement, Vec<String>)> {
+    let mut placement = Placement::default();
+    let mut names = Vec::new();
+    for path in companion_paths(log) {
+        let Ok(Some(bytes)) = source::read_file(&path, MAX_BYTES) else {
+            continue;
+        };
+        let count = |p: &Placement| p.functions.iter().map(|f| f.pci.bars.len()).sum::<usize>();
+        let before = count(&placement);
+        placement.add_functions(&bytes);
+        if count(&placement) > before {
+            names.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
+    }
+    placement.functions.retain(|f| !f.pci.bars.is_empty());
+    (!placement.functions.is_empty()).then_some((placement, names))
 }
 
 /// Adds the memory BARs of functions to the windows of a log.

@@ -7,7 +7,9 @@
 //! followed. On a machine without PCI, each region that the trace names is a window of its own. Sources: QEMU's
 //! `docs/devel/tracing.rst`, `system/trace-events`, and the traces themselves.
 
+mod event_list;
 mod line;
+mod printed;
 mod region_use;
 mod simple;
 mod simple_file;
@@ -27,6 +29,7 @@ use super::text;
 use line::{CONFIG_REGION, Item, ParsedLine, QemuEvent};
 use region_use::{RegionKey, RegionUse};
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{Clock, InterruptRow};
 use vfio::VfioDevices;
@@ -66,6 +69,12 @@ pub(super) fn score(line: &[u8]) -> LineScore {
 /// Whether these are the first bytes of a file of the backend `simple`.
 pub(super) fn is_simple(head: &[u8]) -> bool {
     simple::version(head).is_some()
+}
+
+/// Returns the list of events of a trace file of the backend `simple` that numbers its events.
+pub(super) fn event_list(path: &Path, head: &[u8]) -> Option<PathBuf> {
+    let version = simple::version(head).filter(|v| simple::NUMBERED_VERSIONS.contains(v));
+    version.map(|_| event_list::list_path(path))
 }
 
 /// The content of a block.
@@ -414,7 +423,7 @@ impl Format for Qemu {
             match line::parse_line(line, &mut parsed.names) {
                 ParsedLine::Item(item) => parsed.items.push(item),
                 ParsedLine::Other => {}
-                ParsedLine::Incomplete(_) => parsed.unusable.add(parsed.lines),
+                ParsedLine::Incomplete(missing) => parsed.unusable.add_incomplete(parsed.lines, missing),
                 ParsedLine::Foreign if super::ftrace::is_frame(line) => {}
                 ParsedLine::Foreign => parsed.unusable.add(parsed.lines),
             }

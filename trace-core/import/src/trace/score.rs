@@ -7,6 +7,8 @@ pub(super) enum LineScore {
     Foreign,
     /// The line is almost one with an access: what is missing.
     Near(&'static str),
+    /// The line begins as one of the format and is too short to be sure: what is missing.
+    Start(&'static str),
     /// The line is of the format, and no access.
     Frame,
     /// The line is an access, or work of a driver.
@@ -21,6 +23,9 @@ pub(super) struct TextScore {
     pub(super) frames: u64,
     /// The first line that is almost an access, by its number from 1, and what is missing.
     pub(super) near: Option<(u64, &'static str)>,
+    /// Number of lines that begin as lines of the format, and the first one with what is missing.
+    pub(super) starts: u64,
+    pub(super) start: Option<(u64, &'static str)>,
 }
 
 impl TextScore {
@@ -31,6 +36,10 @@ impl TextScore {
             LineScore::Near(missing) => {
                 self.near.get_or_insert((line, missing));
             }
+            LineScore::Start(missing) => {
+                self.starts += 1;
+                self.start.get_or_insert((line, missing));
+            }
             LineScore::Frame => self.frames += 1,
             LineScore::Access => self.accesses += 1,
         }
@@ -38,6 +47,6 @@ impl TextScore {
 
     /// Returns the order of scores: accesses count most, then lines that are almost accesses, then others.
     pub(super) fn rank(&self) -> (u64, bool, u64) {
-        (self.accesses, self.near.is_some(), self.frames)
+        (self.accesses, self.near.is_some(), self.frames + self.starts)
     }
 }

@@ -363,7 +363,8 @@ fn folders_whose_files_are_packed_one_by_one_open() {
         Opened::Recording(_) => panic!("{} is no folder of chains", path.display()),
     };
     let folder = tempfile::tempdir().unwrap();
-    let choices: [(&str, &dyn Fn(&str) -> bool); 3] = [
+    type Choice<'a> = (&'a str, &'a dyn Fn(&str) -> bool);
+    let choices: [Choice<'_>; 3] = [
         ("all", &|_| true),
         ("data", &|name| name != "spec.json"),
         ("list", &|name| name == "spec.json"),

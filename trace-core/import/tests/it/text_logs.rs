@@ -319,6 +319,11 @@ fn clocks_that_count_give_ticks_with_a_finding() {
         [27_364_598_172_635, 27_364_598_172_699]
     );
     assert!(messages(&r).contains("ticks and no time"), "{}", messages(&r));
+    assert_eq!(r.metadata.identity.clock, Clock::Ticks);
+    // The clock stays the same in a file.
+    let saved = container::to_bytes(&r).unwrap();
+    let opened = container::from_bytes(saved).unwrap();
+    assert!(opened.counts_ticks() && opened.events.time.get(0) == Some(27_364_598_172_635));
     let r = import(line("812.104331", 1));
     assert_eq!(
         (r.metadata.identity.clock, r.events.time.get(0)),
@@ -660,9 +665,160 @@ fn a_binary_trace_of_qemu_is_read_by_the_names_in_it() {
             .iter()
             .any(|f| f.kind == FindingKind::TruncatedSection)
     );
-    // Older files do not name their events.
-    file[16] = 3;
-    assert!(error(&file).contains("version 3"), "{}", error(&file));
+    // Version 0 is older than the events that are read.
+    file[16] = 0;
+    assert!(error(&file).contains("version 0"), "{}", error(&file));
+}
+
+#[test]
+fn older_binary_traces_of_qemu_are_read_by_the_list_of_events() {
+    // A list as of QEMU 2.0, and a file of version 3 with two of its events.
+    let list = "# Trace events\n\ndisable qemu_memalign(size_t alignment, size_t size, void *ptr) \"%zu\"\n\
+                memory_region_ops_read(void *mr, uint64_t addr, uint64_t value, unsigned size) \"mr %p\"\n\
+                memory_region_ops_write(void *mr, uint64_t addr, uint64_t value, unsigned size) \"mr %p\"\n\
+                vfio_region_write(const char *name, int index, uint64_t addr, uint64_t data, unsigned size) \"x\"\n";
+    let mut file: Vec<u8> = Vec::new();
+    let words = |file: &mut Vec<u8>, all: &[u64]| all.iter().for_each(|w| file.extend(w.to_le_bytes()));
+    words(&mut file, &[u64::MAX, 0xf2b1_77cb_0aa4_29b4, 3]);
+    for (id, time, address, value) in [(2u64, 1000u64, 0x900_0000u64, 0x41u64), (1, 2000, 0x900_0018, 0x90)] {
+        words(&mut file, &[id, time]);
+        file.extend(56u32.to_le_bytes());
+        file.extend(9u32.to_le_bytes());
+        words(&mut file, &[0x55, address, value, 4]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace-1234");
+    std::fs::write(&path, &file).unwrap();
+    let open = || trace::import(&path, &Options::default(), &Progress::new());
+    let e = open().unwrap_err().to_string();
+    assert!(e.contains("version 3") && e.contains("trace-events-all"), "{e}");
+    std::fs::write(folder.path().join("trace-events-all"), list).unwrap();
+    let r = open().unwrap();
+    let all: Vec<_> = accesses(&r)
+        .iter()
+        .map(|a| a.split('+').next().unwrap()[..2].to_owned())
+        .collect();
+    assert_eq!(all, ["W4", "R4"]);
+    assert_eq!(
+        (r.events.access(0).unwrap().value, r.events.access(1).unwrap().value),
+        (0x41, 0x90)
+    );
+    assert_eq!((r.events.time.get(1), r.events.thread.get(0)), (Some(2000), Some(9)));
+    assert!(messages(&r).contains("numbers its events"), "{}", messages(&r));
+    assert!(trace::parts(&path).contains(&folder.path().join("trace-events-all")));
+}
+
+#[test]
+fn lines_that_are_cut_short_are_named_with_what_they_lack() {
+    for (text, expected) in [
+        ("W 4\n", "line 1: this line of an mmiotrace log lacks the time"),
+        ("W 4 63.9\nW 4 6\n", "line 1: this line of an mmiotrace log lacks the"),
+        (
+            "VERSION 20070824\nR 4 63.954741 1 0xfd000000\n",
+            "line 2: this line of an mmiotrace log lacks the value",
+        ),
+        (
+            "VERSION 20070824\nMAP 63.9 1 0xfd000000\n",
+            "line 2: this line of an mmiotrace log lacks the address or the size",
+        ),
+        (
+            "VERSION 20070824\nUNKNOWN 63.9 1\n",
+            "line 2: this line of an mmiotrace log lacks the address or the first",
+        ),
+        (
+            "PCIDEV 0018 10025046 b\n",
+            "line 1: this line of an mmiotrace log lacks one of its numbers",
+        ),
+        (
+            "memory_region_ops_read cpu 0 mr 0x1 addr 0xfe\n",
+            "line 1: this line of a QEMU trace lacks the value",
+        ),
+        (
+            "memory_region_ops_read 3.500 pid=9 cpu_index=0x0 mr=0x1 addr=0xfe value=0x1\n",
+            "line 1: this line of a QEMU trace lacks the size",
+        ),
+        (
+            "# tracer: nop\n sh-92 [003] ..... 5.000001: rwmmio_write: f+0x1/0x2 width=32 val=0x1\n",
+            "line 2: this line of an ftrace log lacks the address",
+        ),
+    ] {
+        let e = error(text);
+        assert!(e.contains(expected), "{text}: {e}");
+    }
+    // A text in which a line happens to begin so is no log.
+    assert!(!trace::fits(Path::new("none")));
+    let prose = "R 4\nis a line\nof a text\nabout resistors\n";
+    assert!(error(prose).contains("not a recording"), "{}", error(prose));
+    // Among accesses, the first such line is a finding.
+    let r = import("VERSION 20070824\nW 4 1.000001 1 0xfd000000 0x1 0x0 0\nW 4 1.000002 1\nnonsense\n");
+    assert!(
+        messages(&r).contains(
+            "lines 3, 4: 2 lines are incomplete or not in this format, and are not imported; line 3 lacks the address"
+        ),
+        "{}",
+        messages(&r)
+    );
+}
+
+#[test]
+fn lines_of_simpletrace_are_accesses() {
+    let r = import(
+        "memory_region_ops_write 0.000 pid=9 cpu_index=0x0 mr=0x55 addr=0x9000000 value=0x41 size=0x4 name=b'pl011'\n\
+         apic_mem_writel 0.100 pid=9 addr=0x1 val=0x2\n\
+         memory_region_ops_read 12.345 pid=9 cpu_index=0x0 mr=0x55 addr=0x9000018 value=0x90 size=0x4 name=b'pl011'\n",
+    );
+    assert_eq!(accesses(&r), ["W4 pl011+0x0 0x41", "R4 pl011+0x18 0x90"]);
+    let r = import(
+        "vfio_region_write 0.120 pid=9 name=b'0000:09:00.0' index=0x0 addr=0x8000 data=0x4 size=0x4\n\
+         vfio_pci_read_config 0.120 pid=9 name=b'0000:09:00.0' addr=0x0 len=0x4 val=0x82061235\n",
+    );
+    assert_eq!(accesses(&r), ["W4 bar0+0x8000 0x4", "R4 config+0x0 0x82061235"]);
+}
+
+#[test]
+fn files_in_the_folder_of_a_log_give_its_windows() {
+    let log = "VERSION 20070824\nW 4 500.000001 3 0xfa000010 0x1 0x0 0\nR 4 500.000002 3 0xfa000014 0x2 0x0 0\n";
+    let lspci = "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [10de:2206] (rev a1)\n\
+                 \tMemory at fa000000 (32-bit, non-prefetchable) [size=16M]\n\
+                 \tCapabilities: [60] Power Management version 3\n";
+    let dmesg = "[    0.1] Linux version 6.6\n\
+                 [    0.3] pci 0000:01:00.0: [10de:2206] type 00 class 0x030000\n\
+                 [    0.3] pci 0000:01:00.0: reg 0x10: [mem 0xfa000000-0xfaffffff]\n";
+    let open = |files: &[(&str, &str)], text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        let path = folder.path().join("mydump.txt");
+        std::fs::write(&path, text).unwrap();
+        trace::import(&path, &Options::default(), &Progress::new()).unwrap()
+    };
+    for files in [
+        &[("lspci.txt", lspci)][..],
+        &[("dmesg.txt", dmesg)],
+        &[("dmesg.txt", dmesg), ("lspci.txt", lspci)],
+    ] {
+        let r = open(files, log);
+        assert_eq!(accesses(&r), ["W4 bar0+0x10 0x1", "R4 bar0+0x14 0x2"], "{files:?}");
+        let Some(Hardware::Pci(f)) = r.hardware() else {
+            panic!("{files:?}");
+        };
+        assert_eq!((f.vendor, f.device, &f.address[..]), (0x10de, 0x2206, "0000:01:00.0"));
+        assert!(messages(&r).contains(", next to the log"), "{}", messages(&r));
+    }
+    // Files about other machines, and files without windows, change nothing.
+    let elsewhere = lspci.replace("fa000000", "e0000000");
+    for other in [&elsewhere[..], "01:00.0 VGA compatible controller: ATI\n", "what\n"] {
+        let r = open(&[("lspci.txt", other)], log);
+        assert_eq!(names(&r), ["memory@0xfa000000"], "{other}");
+    }
+    // A log that states its windows has them.
+    let pcidev = "PCIDEV 0100 10de2206 0 fb000000 0 0 0 0 0 0 1000000 0 0 0 0 0 0 nvidia\n";
+    let r = open(
+        &[("lspci.txt", lspci)],
+        &log.replace("VERSION 20070824\n", &format!("VERSION 20070824\n{pcidev}")),
+    );
+    assert!(!messages(&r).contains("next to the log"), "{}", messages(&r));
 }
 
 /// Every reader of lines and of windows takes any text: what it makes is a valid recording.

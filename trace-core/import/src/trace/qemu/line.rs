@@ -9,13 +9,14 @@
 //! [HEAD]vfio_region_setup Device DEVICE, region N "NAME", flags: 0xF, offset: 0xO, size: 0xSIZE
 //! ```
 //!
-//! A head is `PID@SECONDS.MICROSECONDS:`, a time of ISO 8601 with its zone and perhaps the names of guest, program and
+//! A line may also be one that `simpletrace.py` prints ([`super::printed`]). A head is `PID@SECONDS.MICROSECONDS:`, a time of ISO 8601 with its zone and perhaps the names of guest, program and
 //! thread behind it, the head of syslog or ftrace, or nothing. Sources: QEMU's `docs/devel/tracing.rst`, the
 //! `trace-events` files of `system` and `hw/vfio`, `scripts/tracetool/backend/log.py`, and the logs.
 
 use super::super::ftrace;
 use super::super::names::Names;
 use super::super::text::{self, Line, mask};
+use super::printed;
 use memchr::memmem;
 
 /// Maximum number of bytes in front of an event.
@@ -154,6 +155,9 @@ fn region(text: &[u8], names: &mut Names) -> Result<QemuEvent, &'static str> {
         Some(b"write") => true,
         _ => return Err("the direction `read` or `write`"),
     };
+    if printed::is_printed(l.rest()) {
+        return printed::region(write, l.rest(), names);
+    }
     // Older versions do not name the processor.
     if l.tag(b" cpu ").is_some() {
         l.word();
@@ -206,9 +210,19 @@ fn vfio(text: &[u8], names: &mut Names) -> Result<Option<QemuEvent>, &'static st
     let (name, rest) = text.split_at_checked(end).unwrap_or((text, &[]));
     Ok(Some(match name {
         b"vfio_region_read" | b"vfio_region_write" | b"vfio_bar_read" | b"vfio_bar_write" => {
-            access(rest, name.ends_with(b"_write"), names)?
+            let write = name.ends_with(b"_write");
+            match printed::is_printed(rest) {
+                true => printed::vfio_access(write, rest, names)?,
+                false => access(rest, write, names)?,
+            }
         }
-        b"vfio_pci_read_config" | b"vfio_pci_write_config" => config(rest, name == b"vfio_pci_write_config", names)?,
+        b"vfio_pci_read_config" | b"vfio_pci_write_config" => {
+            let write = name == b"vfio_pci_write_config";
+            match printed::is_printed(rest) {
+                true => printed::vfio_config(write, rest, names)?,
+                false => config(rest, write, names)?,
+            }
+        }
         b"vfio_region_setup" | b"vfio_populate_device_region" => return setup(rest, names),
         b"vfio_populate_device_config" => return Ok(config_size(rest, names)),
         b"vfio_msi_interrupt" | b"vfio_intx_interrupt" => return Ok(interrupt(rest, names)),

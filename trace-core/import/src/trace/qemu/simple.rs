@@ -3,11 +3,16 @@
 //! A file begins with three words of 64 bits: all ones, a magic number and the version, 4. Records follow, each after
 //! its type, a word of 64 bits. Type 0 names an event: id (64 bits), length of the name (32 bits), name. Type 1 is an
 //! event: id and nanoseconds (64 bits each), length with this head and thread (32 bits each), and the arguments. A
-//! number is a word of 64 bits, and a text is its length (32 bits) and its bytes. Sources: QEMU's
-//! `docs/devel/tracing.rst`, `trace/simple.c` and `scripts/simpletrace.py`.
+//! number is a word of 64 bits, and a text is its length (32 bits) and its bytes.
+//!
+//! Versions 2 and 3 have events alone, without types: the id of an event is its line in the list of the build
+//! ([`super::event_list`]). Version 2 has no thread. Version 0 has events with six numbers, and is older than all events
+//! that are read. Sources: QEMU's `docs/devel/tracing.rst`, `trace/simple.c` and `scripts/simpletrace.py`, of several
+//! versions.
 
 use super::super::names::Names;
 use super::super::text::mask;
+use super::event_list::DeclaredEvent;
 use super::line::{CONFIG_REGION, Item, QemuEvent};
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -15,8 +20,11 @@ use std::io::{self, Read};
 /// First word and magic number of a file.
 const HEAD: u64 = u64::MAX;
 const MAGIC: u64 = 0xf2b1_77cb_0aa4_29b4;
-/// The version that names its events.
+/// The version that names its events, and those that number them by a list.
 pub(super) const VERSION: u64 = 4;
+pub(super) const NUMBERED_VERSIONS: std::ops::RangeInclusive<u64> = 2..=3;
+/// The version whose events have threads.
+const VERSION_WITH_THREADS: u64 = 3;
 /// Bytes of the head of a file.
 pub(super) const HEAD_BYTES: usize = 24;
 /// Id of the record that counts lost events.
@@ -42,9 +50,17 @@ enum ByteOrder {
 /// An event that is read, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventName {
-    Region { write: bool },
-    Vfio { write: bool },
-    VfioConfig { write: bool },
+    /// `cpu`: the first argument is the number of the CPU.
+    Region {
+        write: bool,
+        cpu: bool,
+    },
+    Vfio {
+        write: bool,
+    },
+    VfioConfig {
+        write: bool,
+    },
     VfioSetup,
     VfioMsi,
     Other,
@@ -81,6 +97,7 @@ fn parse_head(head: &[u8]) -> Option<(ByteOrder, u64)> {
 pub(super) struct SimpleReader<R> {
     from: R,
     order: ByteOrder,
+    version: u64,
     names: HashMap<u64, EventName>,
     /// Position in the file.
     at: u64,
@@ -91,12 +108,28 @@ impl<R: Read> SimpleReader<R> {
     pub(super) fn new(mut from: R) -> io::Result<Option<Self>> {
         let mut head = [0; HEAD_BYTES];
         from.read_exact(&mut head)?;
-        Ok(parse_head(&head).map(|(order, _)| Self {
+        Ok(parse_head(&head).map(|(order, version)| Self {
             from,
             order,
+            version,
             names: HashMap::new(),
             at: HEAD_BYTES as u64,
         }))
+    }
+
+    /// Sets the events of a file that does not name them, by number.
+    pub(super) fn set_events(&mut self, list: &[DeclaredEvent]) {
+        let named = (0u64..).zip(list);
+        self.names = named
+            .map(|(id, e)| match event_name(&e.name) {
+                EventName::Region { write, .. } => {
+                    let cpu = e.first_argument == b"cpu_index";
+                    (id, EventName::Region { write, cpu })
+                }
+                name => (id, name),
+            })
+            .filter(|(_, name)| *name != EventName::Other)
+            .collect();
     }
 
     /// Returns the position in the file, bytes.
@@ -157,7 +190,11 @@ impl<R: Read> SimpleReader<R> {
             if self.order == ByteOrder::Big {
                 kind.reverse();
             }
-            match u64::from_le_bytes(kind) {
+            let kind = u64::from_le_bytes(kind);
+            if self.version != VERSION {
+                return self.event(kind, names).map(Some);
+            }
+            match kind {
                 NAME_RECORD => {
                     let id = self.word()?;
                     let bytes = self.half()?;
@@ -166,7 +203,10 @@ impl<R: Read> SimpleReader<R> {
                         self.names.insert(id, event_name(&name));
                     }
                 }
-                EVENT_RECORD => return self.event(names).map(Some),
+                EVENT_RECORD => {
+                    let id = self.word()?;
+                    return self.event(id, names).map(Some);
+                }
                 other => {
                     let message = format!("a record has the unknown type {other:#x}");
                     return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -175,9 +215,10 @@ impl<R: Read> SimpleReader<R> {
         }
     }
 
-    fn event(&mut self, names: &mut Names) -> io::Result<Record> {
-        let (id, time) = (self.word()?, self.word()?);
+    fn event(&mut self, id: u64, names: &mut Names) -> io::Result<Record> {
+        let time = self.word()?;
         let (length, thread) = (self.half()?, self.half()?);
+        let thread = if self.version < VERSION_WITH_THREADS { 0 } else { thread };
         let arguments = self.content(length.saturating_sub(EVENT_HEAD), MAX_ARGUMENTS)?;
         let arguments = Arguments {
             rest: &arguments,
@@ -204,8 +245,11 @@ impl<R: Read> SimpleReader<R> {
 
 fn event_name(name: &[u8]) -> EventName {
     match name {
-        b"memory_region_ops_read" => EventName::Region { write: false },
-        b"memory_region_ops_write" => EventName::Region { write: true },
+        b"memory_region_ops_read" => EventName::Region {
+            write: false,
+            cpu: true,
+        },
+        b"memory_region_ops_write" => EventName::Region { write: true, cpu: true },
         b"vfio_region_read" => EventName::Vfio { write: false },
         b"vfio_region_write" => EventName::Vfio { write: true },
         b"vfio_pci_read_config" => EventName::VfioConfig { write: false },
@@ -248,8 +292,10 @@ impl<'a> Arguments<'a> {
 fn parse_event(name: EventName, mut a: Arguments<'_>, names: &mut Names) -> Option<QemuEvent> {
     let width = |bytes: u64| matches!(bytes, 1 | 2 | 4 | 8).then_some(bytes as u8);
     Some(match name {
-        EventName::Region { write } => {
-            let _cpu = a.number()?;
+        EventName::Region { write, cpu } => {
+            if cpu {
+                a.number()?;
+            }
             let (pointer, address, value) = (a.number()?, a.number()?, a.number()?);
             let width = width(a.number()?)?;
             // Older versions do not name the region.
@@ -407,5 +453,47 @@ mod tests {
             .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert_eq!(version(b"memory_region_ops_write cpu"), None);
+    }
+
+    #[test]
+    fn records_of_older_versions_are_numbered_by_the_list() {
+        let declared = |name: &str, first: &str| DeclaredEvent {
+            name: name.into(),
+            first_argument: first.into(),
+        };
+        // Before the region had a name, and before the CPU had a number.
+        let list = [declared("bdrv_open", "bs"), declared("memory_region_ops_write", "mr")];
+        let untyped = |bytes: Vec<u8>| bytes[8..].to_vec();
+        for (version, thread) in [(2, 0), (3, 77)] {
+            let file = [
+                words(&[HEAD, MAGIC, version]),
+                untyped(event(0, &words(&[1]))),
+                untyped(event(1, &words(&[0x55, 0xfebf_0010, 0x33, 4]))),
+                untyped(event(DROPPED, &words(&[12]))),
+                untyped(event(9, &[])),
+            ]
+            .concat();
+            let mut names = Names::default();
+            let mut reader = SimpleReader::new(&file[..]).unwrap().unwrap();
+            reader.set_events(&list);
+            let records: Vec<_> = std::iter::from_fn(|| reader.next(&mut names).unwrap()).collect();
+            let write = Record::Item(Item {
+                time: Some(5000),
+                thread,
+                event: QemuEvent::Region {
+                    write: true,
+                    address: 0xfebf_0010,
+                    value: 0x33,
+                    width: 4,
+                    name: 0,
+                    pointer: 0x55,
+                },
+            });
+            assert_eq!(
+                records,
+                [Record::Other, write, Record::Lost(12), Record::Other],
+                "{version}"
+            );
+        }
     }
 }

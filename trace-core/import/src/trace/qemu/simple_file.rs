@@ -3,6 +3,7 @@
 use super::super::log::{Format, Log};
 use super::super::names::Names;
 use super::super::rows::UnusableLines;
+use super::event_list;
 use super::simple::{self, Record, SimpleReader};
 use super::{Parsed, Qemu};
 use crate::error::{FilePosition, ImportError};
@@ -21,8 +22,8 @@ const BATCH_BYTES: u64 = 1 << 22;
 ///
 /// # Errors
 ///
-/// When the file cannot be read, is of a version that does not name its events, or the work was cancelled. Damage ends
-/// the trace and is a finding.
+/// When the file cannot be read, is of a version that is not read, has no list of its events next to it although it
+/// numbers them, or the work was cancelled. Damage ends the trace and is a finding.
 pub(in super::super) fn read_simple(path: &Path, mut format: Qemu, progress: &Progress) -> Result<Log, ImportError> {
     let io = |e| ImportError::io(path, e);
     let file = File::open(path).map_err(io)?;
@@ -31,16 +32,28 @@ pub(in super::super) fn read_simple(path: &Path, mut format: Qemu, progress: &Pr
     let mut head = [0; simple::HEAD_BYTES];
     io::Read::read_exact(&mut from, &mut head).map_err(io)?;
     let version = simple::version(&head).unwrap_or_default();
-    if version != simple::VERSION {
+    let mut reader = SimpleReader::new(io::Read::chain(&head[..], from))
+        .map_err(io)?
+        .ok_or_else(|| ImportError::unknown(path))?;
+    if simple::NUMBERED_VERSIONS.contains(&version) {
+        let list = event_list::read_list(path).ok_or_else(|| {
+            let message = format!(
+                "QEMU's trace file has version {version}, which numbers its events; the list of that build, \
+                 trace-events-all, must lie next to it as {}",
+                event_list::list_path(path).display()
+            );
+            ImportError::malformed(path, FilePosition::Byte(16), message)
+        })?;
+        reader.set_events(&list);
+    } else if version != simple::VERSION {
         let message = format!(
-            "QEMU's trace file has version {version}, which does not name its events (version {} does, from QEMU 2.8              on); trace again, or with -trace file=… of the backend log",
+            "QEMU's trace file has version {version}; {} to {} are read. Trace again, or with -trace file=… of the \
+             backend log",
+            simple::NUMBERED_VERSIONS.start(),
             simple::VERSION
         );
         return Err(ImportError::malformed(path, FilePosition::Byte(16), message));
     }
-    let mut reader = SimpleReader::new(io::Read::chain(&head[..], from))
-        .map_err(io)?
-        .ok_or_else(|| ImportError::unknown(path))?;
     let mut log = Log::default();
     log.clock = Clock::Monotonic;
     let mut reported = 0;
@@ -79,6 +92,11 @@ pub(in super::super) fn read_simple(path: &Path, mut format: Qemu, progress: &Pr
         }
     }
     format.finish(&mut log);
+    if simple::NUMBERED_VERSIONS.contains(&version) {
+        let message = "the trace file numbers its events; their names are those of the list next to it, which must be of \
+                       the same build";
+        log.findings.push(Finding::new(FindingKind::Assumed, "events", message));
+    }
     if unusable > 0 {
         let message = format!("{unusable} events have other arguments than known, and are not imported");
         log.findings.push(Finding::new(FindingKind::NotUsed, "events", message));
