@@ -21,8 +21,8 @@ pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {
         ui.add_space(4.0);
         ui.label(
             RichText::new(
-                "A .kine file, a folder of GPUReplay, or a folder of job chains. You can also drop it on this \
-                 window.",
+                "Recordings, logs and dumps, also packed or in archives, and folders of GPUReplay or of job chains. You \
+                 can also drop them on this window.",
             )
             .color(p.quiet),
         );

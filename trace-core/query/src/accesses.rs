@@ -71,6 +71,8 @@ pub(crate) struct AccessGroup {
     pub key: u64,
     /// Index of the space and offset of the first access.
     pub first_at: (u32, u32),
+    /// Width of the widest access at that location, bytes.
+    pub widest: u8,
     pub accesses: u64,
     pub reads: u64,
     pub writes: u64,
@@ -90,6 +92,7 @@ impl AccessGroup {
         Self {
             key,
             first_at: (u32::from(a.access.space), a.access.offset.get()),
+            widest: a.access.width,
             accesses: 0,
             reads: 0,
             writes: 0,
@@ -105,6 +108,9 @@ impl AccessGroup {
     fn push(&mut self, a: &TimedAccess) {
         if self.accesses > 0 {
             self.gaps.push(duration(self.last_time, a.time));
+        }
+        if (u32::from(a.access.space), a.access.offset.get()) == self.first_at {
+            self.widest = self.widest.max(a.access.width);
         }
         self.accesses += 1;
         self.reads += u64::from(!a.access.write);

@@ -5,6 +5,7 @@ use serde::Serialize;
 use trace_core::filter::{Derived, Jobs, Selection};
 use trace_core::json_forms;
 use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::Access;
 use trace_core::registers::RecordedRegisters;
 use trace_core::{Recording, RegOffset};
 
@@ -143,6 +144,18 @@ pub fn usage(
             .map()
             .find_containing(RegOffset::new(offset))
     };
+    // Registers of configuration space are narrow, so an access may cover several: the widest one names them all.
+    let other_name = |group: &AccessGroup| {
+        let widest = Access {
+            space: u8::try_from(group.first_at.0).ok()?,
+            write: false,
+            offset: RegOffset::new(group.first_at.1),
+            width: group.widest,
+            value: 0,
+        };
+        let name = device.filter(|d| d.space() != widest.space)?.name_of(&widest)?;
+        Some(name.into_owned())
+    };
     let block = |space: u32, offset: u32| {
         let name = register(space, offset).map(|r| r.block.as_str())?;
         blocks.binary_search(&name).ok()
@@ -162,11 +175,14 @@ pub fn usage(
     };
     let groups = group_accesses(recording, count.among, progress, key)?;
     let name = |group: &AccessGroup| match by {
-        GroupBy::Register => register(group.first_at.0, group.first_at.1).map(|r| r.name.clone()),
+        GroupBy::Register => register(group.first_at.0, group.first_at.1)
+            .map(|r| r.name.clone())
+            .or_else(|| other_name(group)),
         GroupBy::Block => blocks.get(group.key as usize).map(|b| (*b).to_owned()),
         GroupBy::Thread => Some(group.key.to_string()),
         GroupBy::Job => (group.key != NONE).then(|| group.key.to_string()),
     };
+    let ticks = recording.counts_ticks();
     let mut all = Vec::with_capacity(groups.len());
     for mut group in groups {
         progress.check()?;
@@ -182,7 +198,7 @@ pub fn usage(
             first_event: group.first_event,
             last_event: group.last_event,
             values: values.len() as u64,
-            rate: (ns > 0 && accesses > 1).then(|| (accesses - 1) as f64 * 1e9 / ns as f64),
+            rate: (ns > 0 && accesses > 1 && !ticks).then(|| (accesses - 1) as f64 * 1e9 / ns as f64),
             gaps: gaps(&mut group.gaps),
             histogram: if count.histogram { bins(&values) } else { Vec::new() },
         });
@@ -270,7 +286,7 @@ pub fn histogram(values: &[u64]) -> Histogram {
 mod tests {
     use super::*;
     use crate::registers::tests::access;
-    use trace_core::recording::EventsBuilder;
+    use trace_core::recording::{EventsBuilder, Space, SpaceKind};
 
     #[test]
     fn accesses_are_counted_by_the_chosen_group() {
@@ -411,6 +427,50 @@ mod tests {
         };
         let result = usage(&recording, &Derived::default(), count, &cancelled);
         assert!(matches!(result, Err(Cancelled)), "{result:?}");
+    }
+
+    #[test]
+    fn accesses_over_several_registers_of_configuration_space_have_their_names() {
+        let mut events = EventsBuilder::new();
+        for (offset, width) in [(0, 4), (4, 2), (4, 4), (0x10, 4), (0x3d, 1)] {
+            let access = Access {
+                space: 0,
+                write: false,
+                offset: RegOffset::new(offset),
+                width,
+                value: 0,
+            };
+            events.access(0, 0, access);
+        }
+        let mut recording = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        recording.metadata.spaces.push(Space {
+            name: "config".to_owned(),
+            kind: SpaceKind::Config,
+            bytes: 256,
+        });
+        let count = Count {
+            by: GroupBy::Register,
+            among: None,
+            histogram: false,
+        };
+        let found = usage(&recording, &Derived::default(), count, &Progress::new()).unwrap();
+        let names: Vec<_> = found.iter().map(|u| u.name.clone().unwrap_or_default()).collect();
+        let registers = RecordedRegisters::new(&recording).unwrap();
+        let expected = [(0, 4), (4, 4), (0x10, 4), (0x3d, 1)].map(|(offset, width)| {
+            let access = Access {
+                space: 0,
+                write: false,
+                offset: RegOffset::new(offset),
+                width,
+                value: 0,
+            };
+            registers.name_of(&access).unwrap().into_owned()
+        });
+        assert_eq!(names, expected);
+        assert!(names[0].contains(" to ") && names[1].contains(" to "), "{names:?}");
     }
 
     #[test]
