@@ -334,9 +334,11 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
                 continue;
             }
             None => {
+                let queue = source.recording.job_queue(job.slot);
+                let queue = queue.map_or_else(|| format!("Job slot {}", job.slot), |q| format!("Queue {q}"));
                 let name = match own.len() {
-                    0 => format!("Job slot {}", job.slot),
-                    _ => format!("Job slot {}, waiting", job.slot),
+                    0 => queue,
+                    _ => format!("{queue}, waiting"),
                 };
                 let track = packets.track(&name, |t| t)?;
                 own.push((track, end));
