@@ -384,6 +384,9 @@ class Value:
             return self.of(inner) if self.take("B") else None
         if form == "choice":
             return inner[self.take("I")]
+        if form == "table format":
+            name = inner[self.take("I")]
+            return self.of("string") if name == "Described" else name
         return {name: self.of(of) for name, of in inner}
 
 
@@ -409,7 +412,7 @@ IDENTITY = structure(
 )
 SPACE = structure(("name", "string"), ("kind", choice("Registers Framebuffer Ports Config Memory")), ("bytes", "u64"))
 ADDRESS_SPACE = structure(
-    ("number", "u8"), ("format", choice("Aarch64_4k MaliLpae")), ("root", "u64"), ("memattr", "u64"),
+    ("number", "u8"), ("format", ("table format", "Aarch64_4k MaliLpae Described".split())), ("root", "u64"), ("memattr", "u64"),
     ("transcfg", "u64"),
 )
 BUFFER = structure(

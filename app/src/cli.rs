@@ -13,6 +13,7 @@ mod link_arguments;
 mod memory_access;
 mod out;
 mod outputs;
+mod page_table_formats;
 mod page_tables;
 mod paired_agents;
 mod plan_file;

@@ -92,6 +92,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nvidia_push_buffer", nvidia_channel::push_buffer),
     ("nvidia_qmd", nvidia_channel::qmd),
     ("outcome", messages::outcome),
+    ("page_table_format", machine::page_table_format),
     ("page_tables", machine::page_tables),
     ("panfrostdump", recordings::panfrostdump),
     ("plan_bytes", plans::plan_bytes),

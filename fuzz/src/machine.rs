@@ -12,6 +12,7 @@ use trace_core::families::Dispatch;
 use trace_core::families::mali_jm::{self, HEADER_BYTES, JobHeader, Payload, WriteKind};
 use trace_core::memory::GpuMemory;
 use trace_core::mmu::{self, PhysMemory, Rights};
+use trace_core::page_table_format::{MAX_INDEX_BITS, MAX_LEVELS, PageTableFormat, embedded_formats};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
 use trace_core::registers::{AccessRule, FieldKind, Layout, RegisterMap, Role};
 use trace_core::{GpuVa, PhysAddr, RegOffset};
@@ -49,11 +50,23 @@ fn format(byte: u8) -> MmuFormat {
     }
 }
 
+/// Returns a format of page tables: one that the program writes, or an embedded one.
+fn table_format(byte: u8) -> MmuFormat {
+    let chosen = usize::from(byte.saturating_sub(2));
+    match byte {
+        0 | 1 => format(byte),
+        _ => embedded_formats()
+            .nth(chosen % embedded_formats().count())
+            .and_then(|embedded| MmuFormat::from_name(embedded.name))
+            .unwrap_or(MmuFormat::Aarch64_4k),
+    }
+}
+
 /// Fuzzes page tables. The input has one byte for the format, then root and address, then entries of 12 bytes: frame,
 /// index, repeat count, entry. All kinds of lookup must agree.
 pub fn page_tables(data: &[u8]) -> bool {
     let mut input = Input(data);
-    let format = format(input.u8());
+    let format = table_format(input.u8());
     let (root, va) = (PhysAddr::new(input.u64()), GpuVa::new(input.u64()));
     let mut mem = Tables {
         frames: BTreeMap::new(),
@@ -86,7 +99,8 @@ pub fn page_tables(data: &[u8]) -> bool {
         assert_eq!(leaf.target(inside).map(|p| p - leaf.pa), Some(inside - leaf.va));
     }
     let pages: u64 = scan.leaves.iter().map(|l| l.bytes / mmu::PAGE_BYTES).sum();
-    assert_eq!(scan.mappings.iter().map(|m| m.pages).sum::<u64>(), pages);
+    let held = scan.mappings.iter().filter(|m| m.elsewhere.is_none());
+    assert_eq!(held.map(|m| m.pages).sum::<u64>(), pages);
     assert!(
         scan.mappings.windows(2).all(|m| m[0].end() <= m[1].va),
         "mappings overlap"
@@ -167,6 +181,38 @@ fn packs(d: &Dispatch) {
         assert_eq!(Dispatch::unpack(sizes, shifts), *d);
     }
     let _ = d.invocations();
+}
+
+/// Fuzzes the description of a page-table format: it is read or refused, and its functions take any entry.
+pub fn page_table_format(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let Ok(format) = PageTableFormat::parse(text) else {
+        return false;
+    };
+    assert!(usize::from(format.levels()) <= MAX_LEVELS);
+    for raw in [0, 1, 3, 0x1003, u64::from(u32::MAX), 0xa5a5_5a5a_0102_0304, u64::MAX] {
+        let _ = (format.rights(raw), format.has_access_flag(raw));
+        for table in format.tables() {
+            assert!(table.entries() <= 1 << MAX_INDEX_BITS);
+            assert!(table.index(GpuVa::new(raw)) < table.entries());
+            let _ = table.attribute(raw);
+            for field in table.fields() {
+                let _ = field.describe(raw);
+            }
+            for part in table.parts() {
+                assert!(part.offset() + part.bytes() <= table.entry_bytes());
+                if let Some((_, rule)) = part.find_rule(raw) {
+                    let _ = (rule.address(raw), rule.other_bits(raw));
+                }
+            }
+        }
+        if let Some(low) = format.translated_bits(GpuVa::new(raw)) {
+            assert_eq!(format.extend(low.get()), GpuVa::new(raw));
+        }
+    }
+    true
 }
 
 /// Maximum number of registers that are visited: a few lines describe millions.

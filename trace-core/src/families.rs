@@ -30,7 +30,6 @@ pub use work::{
 
 use crate::GpuVa;
 use crate::driver_trace::{ChannelEngine, ChannelKind, DriverTrace, DriverWork, SubmissionDecoder};
-use crate::mmu::{PageTableFormat, page_table_format};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{MmuFormat, Recording};
 use crate::registers::{Layout, RegisterMap};
@@ -52,22 +51,10 @@ pub static FAMILIES: &[&dyn Family] = &[
     &mmio::Mmio,
 ];
 
-/// Returns the page-table formats of all families, each once.
-#[must_use]
-pub fn page_table_formats() -> Vec<&'static PageTableFormat> {
-    let mut formats: Vec<&'static PageTableFormat> = Vec::new();
-    for format in FAMILIES.iter().flat_map(|f| f.page_table_formats()) {
-        if !formats.iter().any(|f| f.format == format.format) {
-            formats.push(format);
-        }
-    }
-    formats
-}
-
 /// Returns the layout of an entry of page tables, from the first family whose register map has it.
 #[must_use]
 pub fn find_entry_layout(format: MmuFormat) -> Option<&'static Layout> {
-    let layout = page_table_format(format).entry_layout;
+    let layout = format.description().entry_layout();
     FAMILIES.iter().find_map(|f| f.register_map()?.layout(layout))
 }
 
@@ -208,16 +195,11 @@ mod tests {
     }
 
     #[test]
-    fn page_table_formats_have_a_family_and_a_line() {
-        let formats = page_table_formats();
-        assert_eq!(
-            formats.iter().map(|f| f.name).collect::<Vec<_>>(),
-            ["aarch64-4k", "mali-lpae"]
-        );
-        for format in formats {
-            let line = page_table_format(format.format);
-            assert_eq!((line.format, line.name), (format.format, format.name));
-            assert_eq!(find_entry_layout(format.format).unwrap().name, format.entry_layout);
+    fn written_page_table_formats_have_a_layout_of_entries() {
+        assert_eq!(MmuFormat::WRITTEN.map(MmuFormat::name), ["aarch64-4k", "mali-lpae"]);
+        for format in MmuFormat::WRITTEN {
+            let layout = find_entry_layout(format).unwrap();
+            assert_eq!(layout.name, format.description().entry_layout());
         }
     }
 

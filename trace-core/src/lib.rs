@@ -19,6 +19,7 @@ mod ids;
 pub mod json_forms;
 pub mod memory;
 pub mod mmu;
+pub mod page_table_format;
 pub mod progress;
 pub mod ranges;
 pub mod recording;
@@ -37,5 +38,5 @@ mod test_recordings;
 pub use ids::{BusAddr, GpuVa, PhysAddr, RegOffset};
 pub use recording::Recording;
 
-/// Size of a page, bytes. Every page table format that this crate supports uses it, and page images have this size.
+/// Size of a page image, bytes, and of the smallest page of any page-table format.
 pub const PAGE_SIZE: usize = 4096;

@@ -1,29 +1,30 @@
-//! Page tables: one generic walker, and the entries of the formats that GPU families have.
+//! Page tables: one walker for all formats, and the entries that the program writes.
 //!
-//! Each format has four levels of 512 entries of eight bytes. The formats differ in the type bits of a leaf and in the
-//! encoding of rights; see [`PageTableFormat`]. All functions work on any memory that can return an aligned 64-bit word: a
-//! recording, a plan's pages, a software GPU's memory.
+//! The walker takes the description of a format ([`crate::page_table_format`]). All functions work on any memory that can
+//! return an aligned 64-bit word: a recording, a plan's pages, a software GPU's memory.
 
 mod analysis;
-mod format;
+mod fault;
 mod leaf;
+mod mali;
+mod mapping;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod visit;
 mod walk;
 
 pub use analysis::{
     ContentHoleFinder, DoubleMapping, MappedPages, PageSpan, PagesWithoutContent, Scan, content_frames,
     count_mapped_pages, find_double_mappings, find_pages_without_content, scan,
 };
-pub use format::{
-    AARCH64_4K, EntryKind, INVALID, LEVELS, MALI_LPAE, PAGE_BYTES, PageTableFormat, VA_BITS, encode_leaf, encode_table,
-    entry_address, entry_attr_index, entry_bits, entry_kind, entry_rights, has_access_flag, index_at,
-    page_table_format, root_from_register, root_register, span_bytes,
-};
+pub use fault::{MmuError, WalkFault};
 pub use leaf::{Leaf, Rights};
-pub use tally::{Alias, MappingTally, tally};
-pub use walk::{
-    MAX_LEAVES, MAX_TABLES, Mapping, MmuError, PhysMemory, TableItem, TableRef, Walk, WalkFault, WalkStep,
-    for_each_leaf, for_each_table, mappings, translate, visit_all, walk,
+pub use mali::{
+    INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index, entry_kind,
+    entry_rights, has_access_flag, index_at, root_from_register, root_register, span_bytes,
 };
+pub use mapping::{Mapping, mappings};
+pub use tally::{Alias, MappingTally, tally};
+pub use visit::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES, TableItem, TableRef, for_each_leaf, for_each_table, visit_all};
+pub use walk::{EntryKind, PhysMemory, Walk, WalkStep, decode_entry, entry_fields, other_bits, translate, walk};

@@ -11,6 +11,16 @@ pub enum PageContent {
     Zero,
     /// Data.
     Data,
+    /// Mapped from a memory that the recording does not hold.
+    Elsewhere,
+}
+
+impl PageContent {
+    /// Whether the recording holds the page.
+    #[must_use]
+    pub fn is_recorded(self) -> bool {
+        matches!(self, Self::Zero | Self::Data)
+    }
 }
 
 /// A run of adjacent mapped pages with the same rights and kind of content.

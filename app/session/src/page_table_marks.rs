@@ -5,7 +5,7 @@ use crate::lookup::find_register_map;
 use crate::page_runs::{MappedRun, PageContent};
 use trace_core::GpuVa;
 use trace_core::families;
-use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep, entry_kind, entry_rights};
+use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};
 use trace_core::registers::Layout;
 
@@ -69,7 +69,7 @@ impl Span {
 pub struct Table {
     /// Physical frame number.
     pub frame: u64,
-    /// Level, 0 to 3.
+    /// Level, 0 is the top.
     pub level: u8,
     /// First address that it translates.
     pub va: GpuVa,
@@ -176,7 +176,7 @@ impl Marks {
 /// Returns the layout of a page table entry.
 #[must_use]
 pub fn find_entry_layout(recording: &Recording, format: MmuFormat) -> Option<&'static Layout> {
-    let layout = mmu::page_table_format(format).entry_layout;
+    let layout = format.description().entry_layout();
     let own = find_register_map(recording).and_then(|map| map.layout(layout));
     own.or_else(|| families::find_entry_layout(format))
 }
@@ -196,11 +196,11 @@ pub fn describe_entry_kind(kind: EntryKind) -> (&'static str, String) {
 /// Describes an entry in a few words: `page → 0x1000 rw-`, `table → 0x2000`, `invalid`.
 #[must_use]
 pub fn describe_entry(format: MmuFormat, level: u8, raw: u64) -> String {
-    let kind = entry_kind(format, level, raw);
-    match (kind, describe_entry_kind(kind)) {
-        (EntryKind::Page(_) | EntryKind::Block(_), (word, to)) => format!("{word} {to} {}", entry_rights(format, raw)),
-        (_, (word, to)) if to.is_empty() => word.to_owned(),
-        (_, (word, to)) => format!("{word} {to}"),
+    let (kind, rights) = mmu::decode_entry(format, level, raw);
+    match (rights, describe_entry_kind(kind)) {
+        (Some(rights), (word, to)) => format!("{word} {to} {rights}"),
+        (None, (word, to)) if to.is_empty() => word.to_owned(),
+        (None, (word, to)) => format!("{word} {to}"),
     }
 }
 
@@ -208,9 +208,16 @@ pub fn describe_entry(format: MmuFormat, level: u8, raw: u64) -> String {
 /// elsewhere.
 #[must_use]
 pub fn format_entry_bits(recording: &Recording, format: MmuFormat, step: &WalkStep) -> Vec<(String, String)> {
-    let leaf = matches!(step.kind, EntryKind::Page(_) | EntryKind::Block(_));
-    let Some(layout) = find_entry_layout(recording, format).filter(|_| leaf) else {
+    if !matches!(step.kind, EntryKind::Page(_) | EntryKind::Block(_)) {
         return Vec::new();
+    }
+    let Some(layout) = find_entry_layout(recording, format) else {
+        let (fields, unknown) = mmu::entry_fields(format, step.table_kind, step.raw);
+        let mut out: Vec<(String, String)> = fields.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+        if unknown != 0 {
+            out.push(("unknown bits".into(), format!("{unknown:#x}")));
+        }
+        return out;
     };
     let decoded = layout.decode(step.raw);
     let mut out: Vec<(String, String)> = decoded

@@ -3,7 +3,6 @@
 use crate::page_runs::{MappedRun, PageContent};
 use crate::page_table_marks::Marks;
 use std::ops::ControlFlow;
-use trace_core::mmu::page_table_format;
 use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
@@ -33,8 +32,10 @@ pub struct SpaceFact {
     /// Why the page tables could not be read completely.
     pub problem: Option<String>,
     pages: u64,
+    /// Number of pages in a memory that the recording does not hold.
+    pub elsewhere: u64,
     /// Number of pages and runs, by content.
-    with: [(u64, usize); 3],
+    with: [(u64, usize); 4],
     /// Marks and page table locations.
     pub marks: Marks,
 }
@@ -98,11 +99,12 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     let contents = view.runs();
     let mut out = SpaceFact {
         number: s.number,
-        format: page_table_format(s.format).title.into(),
+        format: s.format.description().title().into(),
         root: s.root,
         ..Default::default()
     };
-    progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));
+    let description = s.format.description();
+    progress.set_total(1 << description.address_bits().saturating_sub(GIB_BITS));
     let (mut steps, mut gib, mut problems) = (0u64, 0, 0);
     let (mut tables, mut leaves, mut too_many) = (Vec::new(), Vec::new(), false);
     // The number of stored leaves is limited: a small file can map millions of blocks, each with content in pieces.
@@ -112,7 +114,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
                 tables.push(t);
                 return ControlFlow::Continue(());
             }
-            TableItem::Leaf(leaf) => leaf,
+            TableItem::Leaf(leaf) | TableItem::LeafElsewhere(leaf) => leaf,
             TableItem::Problem(e) => {
                 out.problem.get_or_insert_with(|| e.to_string());
                 problems += 1;
@@ -123,12 +125,17 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
                 };
             }
         };
-        let done = leaf.va.get() >> GIB_BITS;
+        let done = description
+            .translated_bits(leaf.va)
+            .map_or(0, |va| va.get() >> GIB_BITS);
         if progress.advance(done.saturating_sub(gib)).is_err() {
             return ControlFlow::Break(());
         }
         gib = done;
-        if leaves.len() < MAX_LEAVES {
+        let is_elsewhere = leaf.elsewhere.is_some();
+        if is_elsewhere {
+            out.elsewhere += leaf.bytes / 4096;
+        } else if leaves.len() < MAX_LEAVES {
             leaves.push(leaf);
         } else {
             too_many = true;
@@ -138,10 +145,20 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
             va: leaf.va,
             pages: leaf.bytes / 4096,
             rights,
-            content: PageContent::None,
+            content: match is_elsewhere {
+                true => PageContent::Elsewhere,
+                false => PageContent::None,
+            },
         };
         let mut fits = join(&mut out.mappings, whole, room);
-        let (first, end) = (leaf.pa.frame(), leaf.pa.frame().saturating_add(whole.pages));
+        if is_elsewhere && fits {
+            fits = join(&mut out.runs, whole, room);
+        }
+        let first = leaf.pa.frame();
+        let end = match is_elsewhere {
+            true => first,
+            false => first.saturating_add(whole.pages),
+        };
         let mut next = contents.partition_point(|r| r.end_frame() <= first);
         let mut at = first;
         while fits && at < end {

@@ -224,6 +224,9 @@ pub fn add(add: Add<'_>) {
     }
     add("page_tables", "aarch64", page_tables(MmuFormat::Aarch64_4k));
     add("page_tables", "lpae", page_tables(MmuFormat::MaliLpae));
+    for embedded in trace_core::page_table_format::embedded_formats() {
+        add("page_table_format", embedded.name, embedded.text.into());
+    }
     add("job_chain", "every-type", job_chain());
     add("device_mali", "write-value", device_mali());
 }

@@ -319,7 +319,11 @@ pub fn add_trace_log(add: Add<'_>) {
         b"\n".to_vec(),
     ];
     let list: &[u8] = b"memory_region_ops_write(void *mr, uint64_t addr, uint64_t value, unsigned size) \"x\"\n";
-    add("trace_log", "qemu-numbered-events", with_other(&numbered.concat(), list));
+    add(
+        "trace_log",
+        "qemu-numbered-events",
+        with_other(&numbered.concat(), list),
+    );
     add("trace_log", "heads", HEADS.to_vec());
     add("trace_log", "drivers", DRIVERS.to_vec());
     add("trace_log", "moving-windows", MOVING.to_vec());

@@ -130,7 +130,10 @@ impl Translation {
             WalkFault::BadEntry { level, .. } => fault(exception::TRANSLATION, level, false),
             WalkFault::TableMissing { level, .. } => fault(exception::TRANSTAB_BUS, level, true),
             WalkFault::NoAccessFlag { level, .. } => fault(exception::ACCESS_FLAG, level, false),
-            WalkFault::AddressTooWide => fault(exception::ADDRESS_SIZE, 0, false),
+            // Tables of a Mali GPU name one memory.
+            WalkFault::AddressTooWide { .. } | WalkFault::TableElsewhere { .. } | WalkFault::PageElsewhere { .. } => {
+                fault(exception::ADDRESS_SIZE, 0, false)
+            }
         })?;
         let within = va.get() & leaf.bytes.wrapping_sub(1);
         Ok(TranslatedAddress {

@@ -56,7 +56,7 @@ const TRANSCFG_UNMAPPED: u32 = 0x4200_0001;
 pub(crate) fn memattr(format: MmuFormat) -> u64 {
     match format {
         MmuFormat::Aarch64_4k => 0x4c8d_888d_8f88,
-        MmuFormat::MaliLpae => 0x0088_8d88,
+        MmuFormat::MaliLpae | MmuFormat::Described(_) => 0x0088_8d88,
     }
 }
 

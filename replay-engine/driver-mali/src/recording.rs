@@ -83,7 +83,7 @@ impl Driver<'_> {
             memattr: memattr(s.format),
             transcfg: match s.format {
                 MmuFormat::Aarch64_4k => u64::from(TRANSCFG_TABLES),
-                MmuFormat::MaliLpae => 0,
+                MmuFormat::MaliLpae | MmuFormat::Described(_) => 0,
             },
         };
         let reported = self.recorded_spaces.unwrap_or(usize::MAX);

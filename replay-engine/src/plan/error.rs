@@ -226,6 +226,16 @@ pub enum CompileError {
         /// The whole 64-bit value.
         value: u64,
     },
+    /// The page tables have a format that no target has.
+    #[error(
+        "the page tables of address space {number} have the format {format}, which can be inspected but not replayed"
+    )]
+    TableFormat {
+        /// Number of the address space.
+        number: u8,
+        /// Name of the format.
+        format: &'static str,
+    },
     /// The page tables cannot be walked.
     #[error("the page tables of address space {number} cannot be moved")]
     Tables {

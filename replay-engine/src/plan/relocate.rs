@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace_core::mmu::{for_each_table, root_register, translate};
 use trace_core::progress::Progress;
-use trace_core::recording::{AddressSpace, Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
+use trace_core::recording::{
+    AddressSpace, Digest, FrameRole, HostWriteRow, MmuFormat, Page, PageId, ZERO_PAGE, zero_digest,
+};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
 /// Number of bits of a physical address in an entry.
@@ -204,9 +206,16 @@ impl<'a> RelocatedMemory<'a> {
         if arena.base.in_page() != 0 || arena.end().get() >> PHYSICAL_BITS != 0 {
             return Err(CompileError::ArenaOutOfReach);
         }
+        let spaces = &recording.metadata.address_spaces;
+        if let Some(space) = spaces.iter().find(|s| !MmuFormat::WRITTEN.contains(&s.format)) {
+            return Err(CompileError::TableFormat {
+                number: space.number,
+                format: space.format.name(),
+            });
+        }
         let mut this = Self {
             recording,
-            spaces: &recording.metadata.address_spaces,
+            spaces,
             progress,
             cpu: CpuMemory::new(recording),
             written: recording.events.host_writes.iter().map(|w| w.frame()).collect(),

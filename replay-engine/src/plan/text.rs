@@ -21,9 +21,7 @@ use nvidia_client::Place;
 use nvidia_client::steps::{EngineKind, Step, Steps};
 use replay_core::Actions;
 use std::fmt::Write as _;
-use trace_core::families::page_table_formats;
-use trace_core::mmu::page_table_format;
-use trace_core::recording::{Digest, ElementType, FrameRole, Hardware};
+use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat};
 use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 /// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
@@ -78,7 +76,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
         None => writeln!(out, "counts actions {}", plan.actions)?,
     }
     for s in plan.registers().map_or(&[][..], |r| &r.spaces) {
-        let format = page_table_format(s.format).name;
+        let format = s.format.name();
         writeln!(
             out,
             "space {} {format} root {} register {:#x}",
@@ -394,8 +392,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
         "space" => {
             let number = f.number("the number")?;
             let name = f.any("the format")?;
-            let format = page_table_formats().into_iter().find(|f| f.name == name);
-            let format = format.map(|f| f.format);
+            let format = MmuFormat::WRITTEN.into_iter().find(|f| f.name() == name);
             let format = format.ok_or_else(|| f.error(format!("`{name}` is not a format of page tables")))?;
             let root = PhysAddr::new(f.named("root")?);
             plan.spaces.push(PlanSpace {

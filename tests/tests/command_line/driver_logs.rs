@@ -29,19 +29,34 @@ fn ticks_are_never_shown_as_nanoseconds() {
     };
     let info = json(&["info"]);
     assert_eq!((&info["span_ns"], &info["span_ticks"]), (&Value::Null, &8000.into()));
-    assert_eq!((&info["family"], &info["queues"][0]), (&"intel".into(), &"exec queue 2".into()));
+    assert_eq!(
+        (&info["family"], &info["queues"][0]),
+        (&"intel".into(), &"exec queue 2".into())
+    );
     let shown = text(&["info"]);
     assert!(shown.contains("8000 ticks") && shown.contains("Intel GPU"), "{shown}");
     let events = json(&["events"]);
-    assert_eq!((&events[1]["time_ns"], &events[1]["time_ticks"]), (&Value::Null, &2500.into()));
+    assert_eq!(
+        (&events[1]["time_ns"], &events[1]["time_ticks"]),
+        (&Value::Null, &2500.into())
+    );
     let shown = text(&["events"]);
-    assert!(shown.contains("Ticks") && shown.contains("queue exec queue 2"), "{shown}");
+    assert!(
+        shown.contains("Ticks") && shown.contains("queue exec queue 2"),
+        "{shown}"
+    );
     let jobs = json(&["jobs"]);
-    assert_eq!((&jobs[0]["duration_ns"], &jobs[0]["duration_ticks"]), (&Value::Null, &8000.into()));
+    assert_eq!(
+        (&jobs[0]["duration_ns"], &jobs[0]["duration_ticks"]),
+        (&Value::Null, &8000.into())
+    );
     assert_eq!(jobs[0]["queue"], "exec queue 2");
     assert!(text(&["jobs"]).contains("8000 ticks"));
     let stats = json(&["stats"]);
-    assert_eq!((&stats[0]["gap_ns"], &stats[0]["rate_per_s"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&stats[0]["gap_ns"], &stats[0]["rate_per_s"]),
+        (&Value::Null, &Value::Null)
+    );
     assert_eq!(stats[0]["gap_ticks"]["max"], 1500);
     let between = json(&["stats", "--between", "submit", "irq.line = job"]);
     assert_eq!((&between["ns"], &between["ticks"]["max"]), (&Value::Null, &8000.into()));

@@ -50,6 +50,7 @@ mod notebook;
 mod nvidia_record;
 mod nvidia_replay;
 mod outcomes;
+mod page_tables_of_dumps;
 mod pairing;
 mod record_live;
 mod recordings;

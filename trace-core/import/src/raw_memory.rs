@@ -2,10 +2,9 @@
 
 use super::error::{FilePosition, ImportError};
 use super::memory_dumps::{self, MemoryDump, Segment};
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 use trace_core::finding::{Finding, FindingKind};
@@ -26,7 +25,7 @@ pub struct Options {
     /// Physical address of the dump's first byte; a multiple of 4096. `None` for a dump that states its addresses: an ELF
     /// core or a LiME image.
     pub base: Option<PhysAddr>,
-    /// Physical address of the top page table; a multiple of 4096, inside the dump or not.
+    /// Physical address of the top page table, inside the dump or not; a multiple of 4096, or of the size of a smaller table.
     pub root: PhysAddr,
     /// Format of the page tables.
     pub format: MmuFormat,
@@ -46,9 +45,12 @@ pub struct Options {
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
     let base = options.base.map(|base| ("base address", base));
-    for (what, at) in base.into_iter().chain([("page-table root", options.root)]) {
-        if at.in_page() != 0 {
-            return Err(wrong(format!("the {what} {at} is not a multiple of {PAGE_SIZE:#x}")));
+    let root = ("page-table root", options.root);
+    let root_alignment = options.format.description().root_alignment();
+    let page = PAGE_SIZE as u64;
+    for ((what, at), alignment) in base.map(|b| (b, page)).into_iter().chain([(root, root_alignment)]) {
+        if !at.is_aligned(alignment) {
+            return Err(wrong(format!("the {what} {at} is not a multiple of {alignment:#x}")));
         }
     }
     let dump = match options.base {
@@ -217,11 +219,12 @@ fn mark_tables(
         ));
         return Ok(());
     }
-    let mut tables = BTreeSet::new();
+    // The first frame of each table, and the frame after its last one.
+    let mut tables: Vec<Range<u64>> = Vec::new();
     let mut passed = 0u64;
     let _ = mmu::visit_all(options.format, options.root, &view, &mut |found| {
         if let TableItem::Table(t) = found {
-            tables.insert(t.at.frame());
+            tables.push(t.frames());
         }
         passed += 1;
         if passed.is_multiple_of(1 << 12) && progress.check().is_err() {
@@ -230,13 +233,24 @@ fn mark_tables(
         ControlFlow::Continue(())
     });
     progress.check()?;
+    tables.sort_unstable_by_key(|t| (t.start, t.end));
+    // Tables smaller than a page share frames.
+    tables.dedup_by(|next, before| {
+        let joins = next.start <= before.end;
+        if joins {
+            before.end = before.end.max(next.end);
+        }
+        joins
+    });
     let mut runs = RunsBuilder::default();
     for run in view.runs() {
         let mut at = run.first_frame;
-        for table in tables.range(run.first_frame..run.end_frame()) {
-            runs.push_part(&run, at..*table, run.role);
-            runs.push_part(&run, *table..*table + 1, FrameRole::Table);
-            at = *table + 1;
+        let first = tables.partition_point(|t| t.end <= run.first_frame);
+        for table in tables.iter().skip(first).take_while(|t| t.start < run.end_frame()) {
+            let (start, end) = (table.start.max(run.first_frame), table.end.min(run.end_frame()));
+            runs.push_part(&run, at..start, run.role);
+            runs.push_part(&run, start..end, FrameRole::Table);
+            at = end;
         }
         runs.push_part(&run, at..run.end_frame(), run.role);
     }
@@ -365,5 +379,90 @@ mod tests {
             )
             .is_err()
         );
+    }
+
+    /// Returns a dump of a card: tables of version 2 at 0x1000, a 64 KiB page, a 4 KiB page and one in system memory.
+    fn nvidia_dump() -> Vec<u8> {
+        let mut bytes = vec![0u8; 0x4_0000];
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        for table in 1u64..4 {
+            put(table as usize * 0x1000, 2 | (table + 1) << 8);
+        }
+        // PDE0 at 0x4000: large pages at 0x5100, small ones at 0x6000.
+        put(0x4000, 2 | 0x51 << 4);
+        put(0x4008, 2 | 6 << 8);
+        put(0x5100 + 8, 1 | 0x30 << 8 | 6 << 56);
+        put(0x6000, 1 | 0x20 << 8 | 1 << 6);
+        put(0x6008, 1 | 2 << 1 | 0x1_2345 << 8);
+        bytes
+    }
+
+    #[test]
+    fn a_dump_of_an_nvidia_card_is_mapped_and_keeps_its_description() {
+        let options = Options {
+            base: Some(PhysAddr::ZERO),
+            root: PhysAddr::new(0x1000),
+            format: MmuFormat::from_name("nvidia-v2").unwrap(),
+            memattr: 0,
+            gpu_id: 0,
+        };
+        let recording = read(&nvidia_dump(), options).unwrap();
+        assert!(
+            recording.metadata.findings.is_empty(),
+            "{:?}",
+            recording.metadata.findings
+        );
+        let file = tempfile::NamedTempFile::new().unwrap();
+        trace_core::container::write(&recording, file.path(), &Progress::new()).unwrap();
+        let opened = trace_core::container::open(file.path()).unwrap();
+        let space = &opened.metadata.address_spaces[0];
+        assert_eq!((space.format, space.format.name()), (options.format, "nvidia-v2"));
+        let view = opened.memory.last();
+        let scan = mmu::scan(space.format, space.root, &view);
+        assert_eq!(scan.problems, []);
+        let found: Vec<_> = scan
+            .mappings
+            .iter()
+            .map(|m| (m.va.get(), m.pages, m.rights.to_string(), m.elsewhere.map(|e| e.name())))
+            .collect();
+        let expected = [
+            (0, 1, "r--".to_owned(), None),
+            (0x1000, 1, "rw-".to_owned(), Some("system")),
+            (0x1_0000, 16, "rw-".to_owned(), None),
+        ];
+        assert_eq!(found, expected);
+        let tables: u64 = view
+            .runs()
+            .iter()
+            .filter(|r| r.role == FrameRole::Table)
+            .map(|r| u64::from(r.count))
+            .sum();
+        assert_eq!(tables, 6);
+        let findings = trace_core::check::check(&opened);
+        assert!(
+            !findings.iter().any(|f| f.kind == FindingKind::MappedWithoutContent),
+            "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn a_root_is_aligned_to_its_table() {
+        let options = Options {
+            base: Some(PhysAddr::ZERO),
+            root: PhysAddr::new(0x1020),
+            format: MmuFormat::from_name("nvidia-v2").unwrap(),
+            memattr: 0,
+            gpu_id: 0,
+        };
+        assert!(read(&nvidia_dump(), options).is_ok());
+        let error = read(
+            &nvidia_dump(),
+            Options {
+                root: PhysAddr::new(0x1008),
+                ..options
+            },
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("is not a multiple of 0x20"), "{error}");
     }
 }

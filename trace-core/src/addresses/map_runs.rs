@@ -162,6 +162,7 @@ impl MappedRuns {
             }
             match found {
                 TableItem::Table(t) => out.tables.push(t),
+                TableItem::LeafElsewhere(_) => {}
                 TableItem::Leaf(leaf) => return out.add(MapRun::from_leaf(&leaf, space.memattr), room),
                 TableItem::Problem(e) => {
                     out.problem.get_or_insert(e);

@@ -61,7 +61,7 @@ pub(super) fn check_mappings(
                 return ControlFlow::Break(());
             }
             match found {
-                TableItem::Table(_) => {}
+                TableItem::Table(_) | TableItem::LeafElsewhere(_) => {}
                 TableItem::Leaf(l) => holes.add(&l),
                 TableItem::Problem(p) => {
                     // An entry without meaning belongs to something else. Nothing is known of a missing table.

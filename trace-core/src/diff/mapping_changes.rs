@@ -4,6 +4,7 @@
 use super::MappedAs;
 use super::causes::{Link, Step};
 use super::event_alignment::JobInterval;
+use crate::mmu::WalkFault;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{AddressSpace, Recording};
 use crate::{GpuVa, PhysAddr, mmu};
@@ -24,11 +25,14 @@ impl MappingQuery<'_> {
     /// Returns how the page is mapped at an event; `None` if it is not.
     fn mapped(&self, event: u64) -> Option<MappedAs> {
         let view = self.recording.memory.at(event);
-        let leaf = mmu::translate(self.space.format, self.space.root, self.va, &view).ok()?;
+        let leaf = match mmu::translate(self.space.format, self.space.root, self.va, &view) {
+            Ok(leaf) | Err(WalkFault::PageElsewhere { leaf, .. }) => leaf,
+            Err(_) => return None,
+        };
         Some(MappedAs {
             rights: leaf.rights,
             attr_index: leaf.attr_index,
-            bits: mmu::entry_bits(leaf.raw),
+            bits: mmu::other_bits(self.space.format, &leaf),
         })
     }
 
@@ -41,7 +45,11 @@ impl MappingQuery<'_> {
         let end = events.end.min(all.len() as u64);
         let view = self.recording.memory.at(end);
         let walk = mmu::walk(self.space.format, self.space.root, self.va, &view);
-        let entries: Vec<u64> = walk.steps.iter().map(|s| s.entry_at.get()).collect();
+        let entries: Vec<(u64, u64)> = walk
+            .steps
+            .iter()
+            .map(|s| (s.entry_at.get(), u64::from(s.entry_bytes)))
+            .collect();
         for event in (events.start.max(end.saturating_sub(MAX_EVENTS_BACK))..end).rev() {
             if event.is_multiple_of(1 << 16) {
                 progress.check()?;
@@ -51,7 +59,7 @@ impl MappingQuery<'_> {
                 let to = w.at.saturating_add(u64::from(w.bytes));
                 entries
                     .iter()
-                    .any(|e| *e < to.get() && w.at < PhysAddr::new(e.saturating_add(8)))
+                    .any(|(e, bytes)| *e < to.get() && w.at < PhysAddr::new(e.saturating_add(*bytes)))
             });
             if hit {
                 return Ok(Some(event));

@@ -10,7 +10,7 @@ use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::mmu::{self, Leaf, PAGE_BYTES, Rights, Scan, TableItem};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::Recording;
+use crate::recording::{MmuFormat, Recording};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub struct MappedAs {
     pub rights: Rights,
     /// Index into the memory attributes of the address space, 0 to 7.
     pub attr_index: u8,
-    /// All bits of the entry except its address and type, see [`crate::mmu::entry_bits`]; 0 if the tables of the two
+    /// All bits of the entry except its address and type, see [`crate::mmu::other_bits`]; 0 if the tables of the two
     /// recordings have different formats.
     pub bits: u64,
 }
@@ -95,7 +95,7 @@ fn runs(recording: &Recording, space: Option<usize>, progress: &Progress) -> Res
         }
         match found {
             TableItem::Table(_) => {}
-            TableItem::Leaf(l) => add(&mut runs, &l),
+            TableItem::Leaf(l) | TableItem::LeafElsewhere(l) => add(&mut runs, space.format, &l),
             TableItem::Problem(_) => {
                 problems += 1;
                 if problems >= Scan::MAX_PROBLEMS {
@@ -109,11 +109,11 @@ fn runs(recording: &Recording, space: Option<usize>, progress: &Progress) -> Res
     Ok(runs)
 }
 
-fn add(runs: &mut Vec<Run>, leaf: &Leaf) {
+fn add(runs: &mut Vec<Run>, format: MmuFormat, leaf: &Leaf) {
     let to = MappedAs {
         rights: leaf.rights,
         attr_index: leaf.attr_index,
-        bits: mmu::entry_bits(leaf.raw),
+        bits: mmu::other_bits(format, leaf),
     };
     let end = leaf.va.get().saturating_add(leaf.bytes);
     match runs.last_mut() {

@@ -4,8 +4,7 @@
 use super::family::{EventRelation, Family, JobForm};
 use super::submit_tracker::SubmitTracker;
 use super::work::{JobTracker, Mark, MarkKind, ScannedEvents, TrackedWork};
-use crate::mmu::PageTableFormat;
-use crate::recording::{EventKind, Events, Identity, InterruptLine, Recording};
+use crate::recording::{EventKind, Events, Identity, InterruptLine, MmuFormat, Recording};
 use crate::registers::RegisterMap;
 
 /// The family of GPUs whose drivers have no family.
@@ -25,7 +24,7 @@ impl Family for DriverEvents {
         has_jobs && is_recording_of_events(recording)
     }
 
-    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+    fn page_table_formats(&self) -> &'static [MmuFormat] {
         &[]
     }
 

@@ -5,8 +5,8 @@ use super::work::{JobSpan, JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::driver_trace::{ChannelEngine, ChannelKind, DriverFault, DriverTrace, SubmissionDecoder};
 use crate::memory::GpuMemory;
-use crate::mmu::{AARCH64_4K, PageTableFormat};
 use crate::progress::{Cancelled, Progress};
+use crate::recording::MmuFormat;
 use crate::recording::{EventKind, Recording};
 use crate::registers::{Register, RegisterMap};
 use crate::shader_code::Code;
@@ -90,9 +90,9 @@ pub trait Family: Sync {
         None
     }
 
-    /// Returns the formats of its page tables. Each has a line of [`page_table_format`](crate::mmu::page_table_format).
-    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
-        &[&AARCH64_4K]
+    /// Returns the formats of the page tables that its recordings hold.
+    fn page_table_formats(&self) -> &'static [MmuFormat] {
+        &[MmuFormat::Aarch64_4k]
     }
 
     /// Returns the form of its jobs.

@@ -5,8 +5,7 @@
 use super::driver_events;
 use super::family::{Family, JobForm};
 use super::work::{JobTracker, ScannedEvents};
-use crate::mmu::PageTableFormat;
-use crate::recording::Recording;
+use crate::recording::{MmuFormat, Recording};
 use crate::registers::RegisterMap;
 
 /// Kernel drivers of these GPUs.
@@ -32,7 +31,7 @@ impl Family for MaliCsf {
         driver_events::is_recording_of_driver(recording, DRIVERS)
     }
 
-    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+    fn page_table_formats(&self) -> &'static [MmuFormat] {
         &[]
     }
 

@@ -21,8 +21,7 @@ use super::family::{EventRelation, Family, JobForm, TableCommand};
 use super::work::{JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
-use crate::mmu::PageTableFormat;
-use crate::recording::Recording;
+use crate::recording::{MmuFormat, Recording};
 use crate::registers::{Register, RegisterMap};
 use crate::shader_code::{self, Code};
 
@@ -99,7 +98,7 @@ impl Family for MaliJm {
         RegisterMap::by_name(header::MAP)
     }
 
-    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+    fn page_table_formats(&self) -> &'static [MmuFormat] {
         page_tables::FORMATS
     }
 

@@ -13,9 +13,8 @@ use super::submit_tracker::SubmitTracker;
 use super::work::{JobSpan, JobTracker, Mark, MarkKind, ScannedEvents, TrackedWork};
 use crate::GpuVa;
 use crate::driver_trace::{ChannelEngine, ChannelKind, DriverFault, DriverTrace, SubmissionDecoder};
-use crate::mmu::PageTableFormat;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventKind, Events, Recording};
+use crate::recording::{EventKind, Events, MmuFormat, Recording};
 use crate::registers::RegisterMap;
 use nvidia_channel::gpfifo::GpfifoEntry;
 use std::collections::HashMap;
@@ -37,7 +36,7 @@ impl Family for Nvidia {
         recording.driver_trace().is_some()
     }
 
-    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+    fn page_table_formats(&self) -> &'static [MmuFormat] {
         // The kernel driver writes the page tables; recordings hold mappings.
         &[]
     }

@@ -5,8 +5,7 @@ use super::family::{EventRelation, Family, JobForm};
 use super::submit_tracker::SubmitTracker;
 use super::work::{InferredInterrupt, JobTracker, Mark, MarkKind, RegisterClass, ScannedEvents, TrackedWork};
 use crate::GpuVa;
-use crate::mmu::PageTableFormat;
-use crate::recording::{InterruptLine, Recording};
+use crate::recording::{InterruptLine, MmuFormat, Recording};
 use crate::registers::{Register, RegisterMap, register_space};
 use std::collections::VecDeque;
 
@@ -91,7 +90,7 @@ impl Family for V3d {
         map.is_some_and(|m| m.name() == MAP)
     }
 
-    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+    fn page_table_formats(&self) -> &'static [MmuFormat] {
         // Its page tables have one level (Linux: drivers/gpu/drm/v3d/v3d_mmu.c), which the walkers do not read.
         &[]
     }

@@ -1,8 +1,11 @@
 //! Analyses of a whole address space: aliased pages, executable and writable pages, mapped pages without content.
 
-use super::format::PAGE_BYTES;
+use super::fault::MmuError;
 use super::leaf::Leaf;
-use super::walk::{Mapping, MmuError, PhysMemory, TableItem, TableRef, fold, visit_all};
+use super::mali::PAGE_BYTES;
+use super::mapping::{Mapping, fold};
+use super::visit::{TableItem, TableRef, visit_all};
+use super::walk::PhysMemory;
 use crate::recording::{MemoryView, MmuFormat};
 use crate::{GpuVa, PhysAddr};
 use std::cmp::Reverse;
@@ -14,7 +17,7 @@ use std::ops::{ControlFlow, Range};
 pub struct Scan {
     /// Runs of pages by ascending address.
     pub mappings: Vec<Mapping>,
-    /// All leaves by ascending address.
+    /// All leaves by ascending address, without those in a memory that the recording does not hold.
     pub leaves: Vec<Leaf>,
     /// Tables entered, each before those that it points to.
     pub tables: Vec<TableRef>,
@@ -38,6 +41,7 @@ pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized))
                 fold(&mut s.mappings, &l);
                 s.leaves.push(l);
             }
+            TableItem::LeafElsewhere(l) => fold(&mut s.mappings, &l),
             TableItem::Problem(e) => {
                 s.problems.push(e);
                 if s.problems.len() >= Scan::MAX_PROBLEMS {
@@ -69,7 +73,7 @@ pub fn count_mapped_pages(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMem
     let _ = visit_all(format, root, mem, &mut |found| {
         match found {
             TableItem::Table(_) => {}
-            TableItem::Leaf(l) => r.pages = r.pages.saturating_add(l.bytes / PAGE_BYTES),
+            TableItem::Leaf(l) | TableItem::LeafElsewhere(l) => r.pages = r.pages.saturating_add(l.bytes / PAGE_BYTES),
             TableItem::Problem(e) => {
                 r.first = r.first.or(Some(e));
                 r.problems += 1;

@@ -1,8 +1,8 @@
 //! The results of the analyses of an address space, per mapping.
 
 use super::analysis::{ContentHoleFinder, DoubleMapping, PageSpan, Scan, find_double_mappings};
-use super::format::PAGE_BYTES;
-use super::walk::Mapping;
+use super::mali::PAGE_BYTES;
+use super::mapping::Mapping;
 use crate::json_forms;
 use crate::{GpuVa, PhysAddr};
 use serde::Serialize;

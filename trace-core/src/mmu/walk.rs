@@ -1,29 +1,20 @@
-//! The page-table walker: one address, all leaves, all tables; limited on hostile tables.
+//! The walk of one address through page tables of any format.
 
-use super::format::{
-    EntryKind, LEVELS, PAGE_BYTES, VA_BITS, entry_attr_index, entry_kind, entry_rights, has_access_flag, index_at,
-    span_bytes,
-};
+use super::fault::WalkFault;
 use super::leaf::{Leaf, Rights};
 use crate::json_forms;
+use crate::page_table_format::{EntryRule, MemoryName, PageTableFormat, RuleTarget, TableKind};
 use crate::recording::{MemoryView, MmuFormat, Page};
 use crate::{GpuVa, PhysAddr};
 use serde::Serialize;
-use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::fmt;
 
-/// Maximum number of tables in a traversal.
-pub const MAX_TABLES: usize = 1 << 16;
-/// Maximum number of pages and blocks in a traversal: 32 GiB if all are 4 KiB pages. One page image can be in any
-/// number of frames, so the file size is no limit.
-pub const MAX_LEAVES: u64 = 1 << 23;
-
-/// Memory with page tables.
+/// Memory with page tables. A frame, 4096 bytes, has content as a whole or not at all.
 pub trait PhysMemory {
     /// Returns the little-endian 64-bit word at `at`, a multiple of 8, or `None` without content.
     fn read_u64(&self, at: PhysAddr) -> Option<u64>;
 
-    /// Returns the whole image of a frame (address / 4096), if the memory can lend it: a faster way to 512 entries.
+    /// Returns the whole image of a frame (address / 4096), if the memory can lend it: a faster way to many entries.
     /// `None` has no meaning: the caller then reads single words.
     fn table(&self, _frame: u64) -> Option<&Page> {
         None
@@ -40,60 +31,73 @@ impl PhysMemory for MemoryView<'_> {
     }
 }
 
-/// The reason why an address does not translate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WalkFault {
-    /// The entry at this level is invalid.
-    #[error("nothing is mapped (level {level})")]
-    NotMapped {
-        /// Level of the entry, 0 to 3.
-        level: u8,
-    },
-    /// The table has no recorded content.
-    #[error("the level {level} table at {at} has no content")]
-    TableMissing {
-        /// Level of the table, 0 to 3.
-        level: u8,
-        /// Address of the table.
-        at: PhysAddr,
-    },
-    /// The entry has a type that is invalid at its level.
-    #[error("entry {raw:#x} is not valid at level {level}")]
-    BadEntry {
-        /// Level of the entry, 0 to 3.
-        level: u8,
-        /// The entry.
-        raw: u64,
-    },
-    /// The leaf lacks the access flag, which the hardware reports as a separate fault.
-    #[error("entry {raw:#x} at level {level} lacks the access flag")]
-    NoAccessFlag {
-        /// Level of the entry, 0 to 3.
-        level: u8,
-        /// The entry.
-        raw: u64,
-    },
-    /// The address has more bits than the tables translate.
-    #[error("the address has more than {VA_BITS} bits")]
-    AddressTooWide,
+/// Returns the number of 4 or 8 bytes at an address that is a multiple of its size.
+#[inline]
+pub(super) fn read_entry(mem: &(impl PhysMemory + ?Sized), at: PhysAddr, bytes: u64) -> Option<u64> {
+    if bytes == 8 {
+        return mem.read_u64(at);
+    }
+    let word = mem.read_u64(at.align_down(8))?;
+    Some(word >> ((at.get() & 4) * 8) & u64::from(u32::MAX))
+}
+
+/// The kind of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Nothing is mapped.
+    Invalid,
+    /// Points to the table of the next level.
+    Table(PhysAddr),
+    /// A page: the entry is of a table that holds pages alone.
+    Page(PhysAddr),
+    /// A block: the entry is of a table that may also point to tables.
+    Block(PhysAddr),
+    /// A type that is invalid at this level.
+    Reserved,
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid => f.write_str("invalid"),
+            Self::Table(at) => write!(f, "table at {at}"),
+            Self::Page(at) => write!(f, "page at {at}"),
+            Self::Block(at) => write!(f, "block at {at}"),
+            Self::Reserved => f.write_str("reserved"),
+        }
+    }
 }
 
 /// One entry that a walk read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WalkStep {
-    /// Level, 0 to 3.
+    /// Level, 0 is the top.
     pub level: u8,
-    /// Index in the table, 0 to 511.
-    pub index: u16,
+    /// Name of the kind of its table.
+    pub table: &'static str,
+    /// Index in the table.
+    pub index: u32,
     /// Physical address of the entry.
     #[serde(serialize_with = "json_forms::text")]
     pub entry_at: PhysAddr,
-    /// The entry.
+    /// The entry; of an entry with parts, the part.
     #[serde(serialize_with = "json_forms::hex")]
     pub raw: u64,
     /// Its kind, and where it points.
     #[serde(serialize_with = "json_forms::text")]
     pub kind: EntryKind,
+    /// The memory that it points to; absent if the format has one memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryName>,
+    /// Number of the kind of its table in the description of the format.
+    #[serde(skip)]
+    pub table_kind: u8,
+    /// Size of the entry, bytes.
+    #[serde(skip)]
+    pub entry_bytes: u8,
+    /// Size of the addresses that it covers, bytes.
+    #[serde(skip)]
+    pub span_bytes: u64,
 }
 
 /// A walk with all its steps, for display.
@@ -105,7 +109,7 @@ pub struct Walk {
     pub result: Result<Leaf, WalkFault>,
 }
 
-/// Translates one address. Reads at most four words and allocates nothing.
+/// Translates one address. Reads one word per level, one more below an entry with two parts, and allocates nothing.
 ///
 /// # Errors
 /// The fault that ends the walk.
@@ -116,356 +120,264 @@ pub fn translate(
     va: GpuVa,
     mem: &(impl PhysMemory + ?Sized),
 ) -> Result<Leaf, WalkFault> {
-    walk_with(format, root, va, mem, |_| {})
+    walk_with(format.description(), root, va, mem, |_| {})
 }
 
 /// Translates one address and returns every entry on the way.
 #[must_use]
 pub fn walk(format: MmuFormat, root: PhysAddr, va: GpuVa, mem: &(impl PhysMemory + ?Sized)) -> Walk {
-    let mut steps = Vec::with_capacity(usize::from(LEVELS));
+    let format = format.description();
+    let mut steps = Vec::with_capacity(usize::from(format.levels()) + 1);
     let result = walk_with(format, root, va, mem, |s| steps.push(s));
     Walk { steps, result }
 }
 
+/// A table on the way of a walk.
+#[derive(Clone, Copy)]
+struct WalkTable {
+    kind: &'static TableKind,
+    number: u8,
+    at: PhysAddr,
+    level: u8,
+    rights: Rights,
+}
+
 #[inline]
 fn walk_with(
-    format: MmuFormat,
+    format: &'static PageTableFormat,
     root: PhysAddr,
     va: GpuVa,
     mem: &(impl PhysMemory + ?Sized),
     mut step: impl FnMut(WalkStep),
 ) -> Result<Leaf, WalkFault> {
-    if va.get() >> VA_BITS != 0 {
-        return Err(WalkFault::AddressTooWide);
-    }
-    let mut table = root.align_down(PAGE_BYTES);
-    let mut level = 0;
-    loop {
-        let index = index_at(level, va);
-        let entry_at = PhysAddr::new(table.get() | u64::from(index) << 3);
-        let raw = mem
-            .read_u64(entry_at)
-            .ok_or(WalkFault::TableMissing { level, at: table })?;
-        let kind = entry_kind(format, level, raw);
-        step(WalkStep {
-            level,
-            index,
-            entry_at,
-            raw,
-            kind,
-        });
-        match kind {
-            EntryKind::Invalid => return Err(WalkFault::NotMapped { level }),
-            EntryKind::Reserved => return Err(WalkFault::BadEntry { level, raw }),
-            // The last level has no tables, so this ends.
-            EntryKind::Table(next) => table = next,
-            EntryKind::Page(pa) | EntryKind::Block(pa) => {
-                if !has_access_flag(format, raw) {
-                    return Err(WalkFault::NoAccessFlag { level, raw });
-                }
-                return Ok(leaf(format, level, va.get() & !(span_bytes(level) - 1), pa, raw));
-            }
-        }
-        level += 1;
-    }
-}
-
-#[inline]
-fn leaf(format: MmuFormat, level: u8, va: u64, pa: PhysAddr, raw: u64) -> Leaf {
-    Leaf {
-        va: GpuVa::new(va),
-        pa,
-        bytes: span_bytes(level),
-        rights: entry_rights(format, raw),
-        attr_index: entry_attr_index(raw),
-        raw,
-        level,
-    }
-}
-
-/// The reason why a table cannot be traversed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MmuError {
-    /// A table is reached a second time: it is shared, or the tables form a loop.
-    #[error(
-        "the level {level} table at {at}, for addresses from {va}, was reached before: tables are shared or form a \
-             loop"
-    )]
-    Shared {
-        /// Level of the second visit.
-        level: u8,
-        /// Address of the table.
-        at: PhysAddr,
-        /// First address that it would translate.
-        va: GpuVa,
-    },
-    /// A table has no recorded content.
-    #[error("the level {level} table at {at}, for addresses from {va}, has no content")]
-    TableMissing {
-        /// Level of the table.
-        level: u8,
-        /// Address of the table.
-        at: PhysAddr,
-        /// First address that it would translate.
-        va: GpuVa,
-    },
-    /// An entry has a type that is invalid at its level.
-    #[error("entry {raw:#x} for {va} is not valid at level {level}")]
-    BadEntry {
-        /// Level of the entry.
-        level: u8,
-        /// First address that the entry covers.
-        va: GpuVa,
-        /// The entry.
-        raw: u64,
-    },
-    /// There are more tables than the traversal limit.
-    #[error("more than {MAX_TABLES} tables")]
-    TooManyTables,
-    /// There are more pages and blocks than the traversal limit.
-    #[error("more than {MAX_LEAVES} pages and blocks are mapped")]
-    TooManyLeaves,
-}
-
-/// A table that a traversal entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableRef {
-    /// Level, 0 to 3.
-    pub level: u8,
-    /// Address of the table.
-    pub at: PhysAddr,
-    /// First address that it translates.
-    pub va: GpuVa,
-}
-
-/// An item of a traversal.
-#[derive(Clone, Copy, Debug)]
-pub enum TableItem {
-    /// A table, before its entries.
-    Table(TableRef),
-    /// A page or block.
-    Leaf(Leaf),
-    /// An invalid table or entry. A continued traversal skips it.
-    Problem(MmuError),
-}
-
-/// Visits all tables by ascending address, skips invalid parts, and ends when `visit` breaks. Stores nothing, so it is
-/// safe for address spaces of any size that a file describes.
-pub fn visit_all(
-    format: MmuFormat,
-    root: PhysAddr,
-    mem: &(impl PhysMemory + ?Sized),
-    visit: &mut dyn FnMut(TableItem) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let root = root.align_down(PAGE_BYTES);
-    let mut seen = VisitState::default();
-    table(
-        format,
-        TableRef {
-            level: 0,
-            at: root,
-            va: GpuVa::ZERO,
-        },
-        mem,
-        &mut seen,
-        visit,
-    )
-}
-
-/// The state of a traversal.
-#[derive(Default)]
-struct VisitState {
-    tables: HashSet<u64>,
-    leaves: u64,
-}
-
-/// Visits a table. Recursion depth is limited: a table entry only exists above the last level.
-fn table(
-    format: MmuFormat,
-    this: TableRef,
-    mem: &(impl PhysMemory + ?Sized),
-    seen: &mut VisitState,
-    visit: &mut dyn FnMut(TableItem) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let TableRef { level, at, va } = this;
-    if seen.tables.len() >= MAX_TABLES {
-        visit(TableItem::Problem(MmuError::TooManyTables))?;
-        return ControlFlow::Break(());
-    }
-    if !seen.tables.insert(at.frame()) {
-        return visit(TableItem::Problem(MmuError::Shared { level, at, va }));
-    }
-    let page = mem.table(at.frame());
-    if page.is_none() && mem.read_u64(at).is_none() {
-        return visit(TableItem::Problem(MmuError::TableMissing { level, at, va }));
-    }
-    visit(TableItem::Table(this))?;
-    for index in 0..512u64 {
-        let entry_va = GpuVa::new(va.get() | index << span_bytes(level).trailing_zeros());
-        let raw = match page {
-            Some(p) => p.as_chunks::<8>().0.get(index as usize).map(|b| u64::from_le_bytes(*b)),
-            None => mem.read_u64(PhysAddr::new(at.get() | index << 3)),
-        };
-        let Some(raw) = raw else {
-            visit(TableItem::Problem(MmuError::TableMissing {
+    let too_wide = WalkFault::AddressTooWide {
+        bits: format.address_bits() as u8,
+    };
+    let low = format.translated_bits(va).ok_or(too_wide)?;
+    let mut number = format.root();
+    let kind = format.tables().get(usize::from(number)).ok_or(too_wide)?;
+    let mut table = WalkTable {
+        kind,
+        number,
+        at: root.align_down(format.root_alignment()),
+        level: 0,
+        rights: ALL_RIGHTS,
+    };
+    // The table and part that are tried where the first part of an entry leads to nothing.
+    let mut alternative: Option<(WalkTable, usize)> = None;
+    let mut first_part = 0;
+    'tables: loop {
+        let (kind, level) = (table.kind, table.level);
+        let index = kind.index(low);
+        let entry_at = table.at.saturating_add(index << kind.stride().trailing_zeros());
+        let parts = kind.parts();
+        for (part_number, part) in parts.iter().enumerate().skip(first_part) {
+            let at = entry_at.saturating_add(part.offset());
+            let missing = WalkFault::TableMissing { level, at: table.at };
+            let raw = read_entry(mem, at, part.bytes()).ok_or(missing)?;
+            let rule = part.find_rule(raw).map(|(_, rule)| rule);
+            let decoded = Decoded::new(kind, rule, raw);
+            step(WalkStep {
                 level,
-                at,
-                va: entry_va,
-            }))?;
-            continue;
-        };
-        match entry_kind(format, level, raw) {
-            EntryKind::Invalid => {}
-            EntryKind::Reserved => visit(TableItem::Problem(MmuError::BadEntry {
-                level,
-                va: entry_va,
+                table: kind.name(),
+                index: index as u32,
+                entry_at: at,
                 raw,
-            }))?,
-            EntryKind::Table(at) => {
-                table(
-                    format,
-                    TableRef {
+                kind: decoded.kind,
+                memory: decoded.memory,
+                table_kind: table.number,
+                entry_bytes: part.bytes() as u8,
+                span_bytes: kind.span_bytes(),
+            });
+            match decoded.kind {
+                EntryKind::Reserved => return Err(WalkFault::BadEntry { level, raw }),
+                EntryKind::Invalid if decoded.is_hole => return Err(WalkFault::NotMapped { level }),
+                EntryKind::Invalid => {}
+                // Each table translates lower bits than the one above, so this ends.
+                EntryKind::Table(next) => {
+                    if let Some(memory) = decoded.elsewhere(format) {
+                        return Err(WalkFault::TableElsewhere {
+                            level: level + 1,
+                            at: next,
+                            memory,
+                        });
+                    }
+                    if part_number + 1 < parts.len() {
+                        alternative = Some((table, part_number + 1));
+                    }
+                    number = decoded.table;
+                    table = WalkTable {
+                        kind: format.tables().get(usize::from(number)).ok_or(too_wide)?,
+                        number,
+                        at: next,
                         level: level + 1,
-                        at,
-                        va: entry_va,
-                    },
-                    mem,
-                    seen,
-                    visit,
-                )?;
-            }
-            EntryKind::Page(pa) | EntryKind::Block(pa) => {
-                seen.leaves += 1;
-                if seen.leaves > MAX_LEAVES {
-                    visit(TableItem::Problem(MmuError::TooManyLeaves))?;
-                    return ControlFlow::Break(());
+                        rights: match format.is_restricting() {
+                            true => table.rights.restrict(Rights::from_bits(format.rights(raw))),
+                            false => table.rights,
+                        },
+                    };
+                    first_part = 0;
+                    continue 'tables;
                 }
-                visit(TableItem::Leaf(leaf(format, level, entry_va.get(), pa, raw)))?;
+                EntryKind::Page(pa) | EntryKind::Block(pa) => {
+                    if !format.has_access_flag(raw) {
+                        return Err(WalkFault::NoAccessFlag { level, raw });
+                    }
+                    let source = LeafSource {
+                        format,
+                        kind,
+                        number: table.number,
+                        level,
+                        rights: table.rights,
+                    };
+                    let leaf = source.leaf(low.get() & !(kind.span_bytes() - 1), pa, raw, decoded.elsewhere(format));
+                    return match leaf.elsewhere {
+                        Some(memory) => Err(WalkFault::PageElsewhere { leaf, memory }),
+                        None => Ok(leaf),
+                    };
+                }
             }
+        }
+        match alternative.take() {
+            Some((above, part)) => (table, first_part) = (above, part),
+            None => return Err(WalkFault::NotMapped { level }),
         }
     }
-    ControlFlow::Continue(())
 }
 
-/// Visits every leaf by ascending address until `visit` breaks. A leaf without access flag is visited too.
-///
-/// # Errors
-///
-/// At the first invalid table or entry; earlier leaves were visited. [`super::scan`] continues instead and lists the
-/// problems.
-pub fn for_each_leaf(
-    format: MmuFormat,
-    root: PhysAddr,
-    mem: &(impl PhysMemory + ?Sized),
-    visit: &mut dyn FnMut(Leaf) -> ControlFlow<()>,
-) -> Result<(), MmuError> {
-    let mut result = Ok(());
-    let _ = visit_all(format, root, mem, &mut |found| match found {
-        TableItem::Leaf(l) => visit(l),
-        TableItem::Table(_) => ControlFlow::Continue(()),
-        TableItem::Problem(e) => {
-            result = Err(e);
-            ControlFlow::Break(())
-        }
-    });
-    result
+/// Rights that restrict nothing.
+pub(super) const ALL_RIGHTS: Rights = Rights {
+    read: true,
+    write: true,
+    execute: true,
+};
+
+/// The meaning of an entry.
+#[derive(Clone, Copy)]
+pub(super) struct Decoded {
+    pub kind: EntryKind,
+    /// Number of the kind of the next table.
+    pub table: u8,
+    pub memory: Option<MemoryName>,
+    /// Whether other parts of the entry above are not tried.
+    pub is_hole: bool,
 }
 
-/// Visits every table, each before those that it points to.
-///
-/// # Errors
-///
-/// At the first invalid table or entry.
-pub fn for_each_table(
-    format: MmuFormat,
-    root: PhysAddr,
-    mem: &(impl PhysMemory + ?Sized),
-    visit: &mut dyn FnMut(TableRef),
-) -> Result<(), MmuError> {
-    let mut result = Ok(());
-    let _ = visit_all(format, root, mem, &mut |found| {
-        match found {
-            TableItem::Leaf(_) => {}
-            TableItem::Table(t) => visit(t),
-            TableItem::Problem(e) => {
-                result = Err(e);
-                return ControlFlow::Break(());
+impl Decoded {
+    #[inline]
+    pub fn new(kind: &TableKind, rule: Option<&EntryRule>, raw: u64) -> Self {
+        let mut decoded = Self {
+            kind: EntryKind::Reserved,
+            table: 0,
+            memory: None,
+            is_hole: false,
+        };
+        let Some(rule) = rule else { return decoded };
+        decoded.memory = rule.memory();
+        decoded.kind = match rule.target() {
+            RuleTarget::Invalid => EntryKind::Invalid,
+            RuleTarget::Hole => {
+                decoded.is_hole = true;
+                EntryKind::Invalid
             }
-        }
-        ControlFlow::Continue(())
-    });
-    result
+            RuleTarget::Table(number) => {
+                decoded.table = number;
+                EntryKind::Table(rule.address(raw))
+            }
+            RuleTarget::Page => {
+                let pa = rule.address(raw).align_down(kind.span_bytes());
+                match kind.is_last() {
+                    true => EntryKind::Page(pa),
+                    false => EntryKind::Block(pa),
+                }
+            }
+        };
+        decoded
+    }
+
+    /// Returns the memory of the target, if it is another one than a dump holds.
+    #[inline]
+    pub fn elsewhere(&self, format: &PageTableFormat) -> Option<MemoryName> {
+        self.memory.filter(|m| Some(*m) != format.memory())
+    }
 }
 
-/// A run of contiguous pages with the same rights and attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// First address.
-    pub va: GpuVa,
-    /// Number of 4 KiB pages; a block counts as all pages that it covers.
-    pub pages: u64,
-    /// Access rights of the GPU.
+/// What the leaves of a table have in common.
+#[derive(Clone, Copy)]
+pub(super) struct LeafSource<'f> {
+    pub format: &'f PageTableFormat,
+    pub kind: &'f TableKind,
+    pub number: u8,
+    pub level: u8,
     pub rights: Rights,
-    /// Index into the memory attributes, 0 to 7.
-    pub attr_index: u8,
-    /// Physical address of the run, if its pages are physically contiguous too.
-    pub contiguous_pa: Option<PhysAddr>,
 }
 
-impl Mapping {
-    /// Returns the size in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.pages.saturating_mul(PAGE_BYTES)
-    }
-
-    /// Returns the address after the last one.
-    #[must_use]
-    pub fn end(&self) -> GpuVa {
-        self.va.saturating_add(self.bytes())
-    }
-
-    /// Whether an address lies in the run.
-    #[must_use]
-    pub fn contains(&self, va: GpuVa) -> bool {
-        self.va <= va && va < self.end()
-    }
-}
-
-/// Merges leaves, by ascending address, into mappings.
-pub(super) fn fold(runs: &mut Vec<Mapping>, leaf: &Leaf) {
-    let pages = leaf.bytes / PAGE_BYTES;
-    if let Some(last) = runs.last_mut()
-        && last.end() == leaf.va
-        && last.rights == leaf.rights
-        && last.attr_index == leaf.attr_index
-    {
-        let next = last.contiguous_pa.and_then(|p| p.checked_add(last.bytes()));
-        if next != Some(leaf.pa) {
-            last.contiguous_pa = None;
+impl LeafSource<'_> {
+    /// Returns the leaf of an entry; `low` are the translated bits of its first address.
+    #[inline]
+    pub fn leaf(&self, low: u64, pa: PhysAddr, raw: u64, elsewhere: Option<MemoryName>) -> Leaf {
+        let own = Rights::from_bits(self.format.rights(raw));
+        Leaf {
+            va: self.format.extend(low),
+            pa,
+            bytes: self.kind.span_bytes(),
+            rights: match self.format.is_restricting() {
+                true => own.restrict(self.rights),
+                false => own,
+            },
+            attr_index: self.kind.attribute(raw),
+            raw,
+            level: self.level,
+            table: self.number,
+            elsewhere,
         }
-        last.pages += pages;
-        return;
     }
-    runs.push(Mapping {
-        va: leaf.va,
-        pages,
-        rights: leaf.rights,
-        attr_index: leaf.attr_index,
-        contiguous_pa: Some(leaf.pa),
-    });
 }
 
-/// Returns all mappings by ascending address.
-///
-/// # Errors
-///
-/// At the first invalid table or entry; [`super::scan`] continues instead.
-pub fn mappings(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Result<Vec<Mapping>, MmuError> {
-    let mut runs = Vec::new();
-    for_each_leaf(format, root, mem, &mut |leaf| {
-        fold(&mut runs, &leaf);
-        ControlFlow::Continue(())
-    })?;
-    Ok(runs)
+/// Returns the rule of a leaf entry in a table of this kind.
+fn leaf_rule(format: MmuFormat, table: u8, raw: u64) -> Option<(&'static TableKind, &'static EntryRule)> {
+    let kind = format.description().tables().get(usize::from(table))?;
+    // Only the first part of an entry has pages.
+    let (_, rule) = kind.parts().first()?.find_rule(raw)?;
+    Some((kind, rule))
+}
+
+/// Returns the bits of a leaf entry besides its address and its type: rights, attributes and other bits of a driver.
+#[must_use]
+pub fn other_bits(format: MmuFormat, leaf: &Leaf) -> u64 {
+    leaf_rule(format, leaf.table, leaf.raw).map_or(0, |(_, rule)| rule.other_bits(leaf.raw))
+}
+
+/// Returns the named fields of a leaf entry with their values, and the bits that no field, address, type or right has.
+/// `table` is the number of the kind of its table.
+#[must_use]
+pub fn entry_fields(format: MmuFormat, table: u8, raw: u64) -> (Vec<(&'static str, String)>, u64) {
+    let Some((kind, rule)) = leaf_rule(format, table, raw) else {
+        return (Vec::new(), 0);
+    };
+    let fields = kind.fields().iter();
+    let known = fields
+        .clone()
+        .fold(format.description().rights_mask(), |sum, f| sum | f.bits.mask());
+    let described = fields.map(|f| (f.name.as_str(), f.describe(raw))).collect();
+    (described, rule.other_bits(raw) & !known)
+}
+
+/// Returns the kind of an entry at a level, with the rights of a leaf. If the level has several kinds of tables, the first
+/// counts by which the entry is not invalid.
+#[must_use]
+pub fn decode_entry(format: MmuFormat, level: u8, raw: u64) -> (EntryKind, Option<Rights>) {
+    let format = format.description();
+    let decoded = format.tables_at(level).flat_map(|(_, kind)| {
+        let parts = kind.parts().iter();
+        parts.map(move |part| Decoded::new(kind, part.find_rule(raw).map(|(_, r)| r), raw).kind)
+    });
+    let rank = |kind: &EntryKind| match kind {
+        EntryKind::Table(_) | EntryKind::Page(_) | EntryKind::Block(_) => 0,
+        EntryKind::Invalid => 1,
+        EntryKind::Reserved => 2,
+    };
+    let kind = decoded.min_by_key(rank).unwrap_or(EntryKind::Reserved);
+    let is_leaf = matches!(kind, EntryKind::Page(_) | EntryKind::Block(_));
+    (kind, is_leaf.then(|| Rights::from_bits(format.rights(raw))))
 }

@@ -1,5 +1,6 @@
 //! Identity of a recording: GPU, driver, board, tool, clock, spaces, address spaces, buffers, lost events.
 
+use crate::page_table_format::{self, DescribedFormat, PageTableFormat};
 use crate::{GpuVa, PhysAddr};
 use num_enum::TryFromPrimitive;
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,37 @@ pub enum MmuFormat {
     Aarch64_4k,
     /// The Mali LPAE-derived format, as mainline Linux uses it.
     MaliLpae,
+    /// A format of a description, which the recording holds.
+    Described(DescribedFormat),
+}
+
+impl MmuFormat {
+    /// The formats that the program also writes, those of Mali GPUs.
+    pub const WRITTEN: [Self; 2] = [Self::Aarch64_4k, Self::MaliLpae];
+
+    /// Returns the description of the format.
+    #[inline]
+    #[must_use]
+    pub fn description(self) -> &'static PageTableFormat {
+        match self {
+            Self::Aarch64_4k => page_table_format::aarch64_4k(),
+            Self::MaliLpae => page_table_format::mali_lpae(),
+            Self::Described(described) => described.description(),
+        }
+    }
+
+    /// Returns the name of the format in JSON, arguments and plans.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.description().name()
+    }
+
+    /// Returns the embedded format of this name, or `None` if there is none.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let written = Self::WRITTEN.into_iter().find(|format| format.name() == name);
+        written.or_else(|| page_table_format::find_embedded(name).map(Self::Described))
+    }
 }
 
 /// A page-table root and its format.

@@ -109,8 +109,7 @@ impl Plan {
             let _ = visit_all(space.format, space.root, &view, &mut |found| {
                 match found {
                     TableItem::Table(t) => {
-                        let frame = t.at.frame();
-                        tables.add(frame..frame.saturating_add(1));
+                        tables.add(t.frames());
                         cancelled = progress.check();
                     }
                     TableItem::Leaf(l) => {
@@ -119,7 +118,7 @@ impl Plan {
                             ranges.add(first..first.saturating_add(l.bytes / PAGE_SIZE as u64));
                         }
                     }
-                    TableItem::Problem(_) => {}
+                    TableItem::LeafElsewhere(_) | TableItem::Problem(_) => {}
                 }
                 if cancelled.is_err() {
                     return ControlFlow::Break(());

@@ -140,6 +140,7 @@ impl XrefIndex {
                         leaves.push(leaf);
                     }
                 }
+                TableItem::LeafElsewhere(_) => {}
                 TableItem::Problem(_) => problems += 1,
             }
             match problems < Scan::MAX_PROBLEMS {

@@ -7,9 +7,9 @@ use super::pointers::find_pointers;
 use super::reference::{AccessKind, EntryReason, EntryValue, EntryWriter, Reference, ReferenceItem};
 use crate::families::{TableCommand, find_family_with};
 use crate::memory::GpuMemoryView;
-use crate::mmu::{self, Walk, WalkStep, root_from_register, span_bytes};
+use crate::mmu::{self, Walk, WalkStep, root_from_register};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{AddressSpace, Buffer, HostWriteRow, PageId, Recording};
+use crate::recording::{AddressSpace, Buffer, HostWriteRow, MmuFormat, PageId, Recording};
 use crate::registers::history::value_at;
 use crate::registers::{Half, RecordedRegisters, Register, Role};
 use crate::{GpuVa, PhysAddr};
@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Maximum number of physical addresses of one entry that are searched. Its table may be at another address in every
 /// snapshot.
 const MAX_ADDRESSES: usize = 64;
-/// Size of an entry, bytes.
+/// Maximum size of an entry that is read, bytes.
 const ENTRY_BYTES: u64 = 8;
 
 /// Walks an address as memory held its page tables before an event.
@@ -33,7 +33,8 @@ pub(super) fn walk(recording: &Recording, space: u32, va: GpuVa, event: u64) -> 
 #[must_use]
 pub fn read_entry(recording: &Recording, space: u32, va: GpuVa, level: u8, event: u64) -> Option<WalkStep> {
     let walk = walk(recording, space, va, event)?;
-    walk.steps.into_iter().find(|s| s.level == level)
+    // Two tables of one level are on the way if the first maps nothing.
+    walk.steps.into_iter().rfind(|s| s.level == level)
 }
 
 /// Returns the level of the last entry on the walk of an address.
@@ -44,8 +45,8 @@ pub fn last_level(recording: &Recording, space: u32, va: GpuVa, event: u64) -> O
 
 /// Returns the addresses that the entry of a level translates, one of which is `va`.
 #[must_use]
-pub fn entry_span(va: GpuVa, level: u8) -> Range<GpuVa> {
-    let bytes = span_bytes(level);
+pub fn entry_span(format: MmuFormat, va: GpuVa, level: u8) -> Range<GpuVa> {
+    let bytes = format.description().level_span_bytes(level);
     let first = va.get() & !(bytes - 1);
     GpuVa::new(first)..GpuVa::new(first.saturating_add(bytes))
 }
@@ -59,10 +60,10 @@ pub(super) fn find_references(
     max: usize,
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
-    let level = level.min(mmu::LEVELS - 1);
     let Some(address_space) = recording.metadata.address_spaces.get(space as usize) else {
         return Ok(Vec::new());
     };
+    let level = level.min(address_space.format.description().levels().saturating_sub(1));
     let query = EntryQuery {
         recording,
         data,
@@ -71,7 +72,8 @@ pub(super) fn find_references(
         level,
         address_space,
         device: RecordedRegisters::new(recording),
-        span: entry_span(va, level),
+        span: entry_span(address_space.format, va, level),
+        entry_bytes: entry_bytes(address_space.format, level),
         max,
     };
     progress.set_total(recording.memory.snapshots.len() as u64 + data.jobs().len() as u64);
@@ -84,6 +86,13 @@ pub(super) fn find_references(
     Ok(out)
 }
 
+/// Returns the size of the entries of a level, or of their parts, bytes.
+fn entry_bytes(format: MmuFormat, level: u8) -> u64 {
+    let tables = format.description().tables_at(level);
+    let parts = tables.flat_map(|(_, table)| table.parts()).map(|part| part.bytes());
+    parts.min().unwrap_or(ENTRY_BYTES).min(ENTRY_BYTES)
+}
+
 /// The parameters of a search for the references of an entry.
 struct EntryQuery<'a, D> {
     recording: &'a Recording,
@@ -94,6 +103,8 @@ struct EntryQuery<'a, D> {
     address_space: &'a AddressSpace,
     device: Option<RecordedRegisters>,
     span: Range<GpuVa>,
+    /// Size of the entry or the part of it that is read, bytes.
+    entry_bytes: u64,
     max: usize,
 }
 
@@ -129,7 +140,8 @@ impl<D: XrefData> EntryQuery<'_, D> {
     /// Returns the CPU writes to the current and former addresses of the entry.
     fn find_cpu_writes(&self, addresses: &BTreeSet<u64>, progress: &Progress) -> Result<Vec<Reference>, Cancelled> {
         let mut out = Vec::new();
-        let ranges: Vec<Range<u64>> = addresses.iter().map(|a| *a..a.saturating_add(ENTRY_BYTES)).collect();
+        let bytes = self.entry_bytes;
+        let ranges: Vec<Range<u64>> = addresses.iter().map(|a| *a..a.saturating_add(bytes)).collect();
         for_each_host_write(self.recording, &ranges, progress, &mut |event, row| {
             let end = row.at.saturating_add(u64::from(row.bytes));
             let first = ranges.partition_point(|r| r.end <= row.at.get());
@@ -149,7 +161,10 @@ impl<D: XrefData> EntryQuery<'_, D> {
     fn written_entry(&self, row: &HostWriteRow, at: u64) -> Option<u64> {
         let page = self.recording.memory.pages.page(PageId(row.page))?;
         let from = PhysAddr::new(at).in_page();
-        Some(u64::from_le_bytes(page.get(from..from + 8)?.try_into().ok()?))
+        let mut raw = [0; ENTRY_BYTES as usize];
+        let bytes = usize::try_from(self.entry_bytes).ok()?;
+        raw.get_mut(..bytes)?.copy_from_slice(page.get(from..from + bytes)?);
+        Some(u64::from_le_bytes(raw))
     }
 
     /// Adds the references from snapshots. If CPU writes are recorded between two snapshots, they are the writers, and

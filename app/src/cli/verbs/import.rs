@@ -5,16 +5,15 @@ use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
 use crate::cli::progress_line::CurrentStep;
 use crate::cli::source::{SourceRecording, number};
-use crate::cli::{Exit, Failure, Out, Verb, progress_line};
+use crate::cli::{Exit, Failure, Out, Verb, page_table_formats, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::source::{self, SimulatedSubmission};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::container::ContainerError;
-use trace_core::families::page_table_formats;
 use trace_core::finding::Severity;
+use trace_core::page_table_format::MemoryName;
 use trace_core::progress::Progress;
-use trace_core::recording::MmuFormat;
 use trace_core::{PhysAddr, Recording, container, timeline};
 use trace_import::trace::{DeviceName, regs_history};
 use trace_import::{ImportError, OpenOptions, Opened, raw_memory};
@@ -44,9 +43,13 @@ struct Arguments {
     /// Physical address of the top page table
     #[arg(long, value_name = "ADDRESS", value_parser = number, requires = "raw")]
     root: Option<u64>,
-    /// Format of the page tables: aarch64-4k or mali-lpae
-    #[arg(long, value_name = "FORMAT", value_parser = format, requires = "raw")]
-    format: Option<MmuFormat>,
+    /// Format of the page tables: a name of the list below, or a file that describes it
+    #[arg(long, value_name = "FORMAT", requires = "raw")]
+    format: Option<String>,
+    /// Memory that the dump holds, if the format distinguishes memories: video, system, peer or other [default: the
+    /// memory of the format]
+    #[arg(long, value_name = "MEMORY", value_parser = memory, requires = "raw")]
+    memory: Option<MemoryName>,
     /// Memory attributes that page-table entries index, if known
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "raw", default_value = "0")]
     memattr: u64,
@@ -68,14 +71,16 @@ fn formats() -> String {
     let lines = trace_import::list_formats()
         .into_iter()
         .map(|takes| format!("  {takes}\n"));
-    format!("Formats, which every verb opens:\n{}", lines.collect::<String>())
+    format!(
+        "Formats, which every verb opens:\n{}\nFormats of page tables, for --raw:\n{}",
+        lines.collect::<String>(),
+        page_table_formats::list_formats()
+    )
 }
 
-fn format(text: &str) -> Result<MmuFormat, String> {
-    let all = page_table_formats();
-    let names = || all.iter().map(|f| f.name).collect::<Vec<_>>().join(" or ");
-    let found = all.iter().find(|f| f.name == text).map(|f| f.format);
-    found.ok_or_else(|| format!("'{text}' is not a format (expected {})", names()))
+fn memory(text: &str) -> Result<MemoryName, String> {
+    let names = MemoryName::ALL.map(MemoryName::name).join(", ");
+    MemoryName::from_name(text).ok_or_else(|| format!("'{text}' is not a memory (expected {names})"))
 }
 
 fn gpu_id(text: &str) -> Result<u32, String> {
@@ -164,7 +169,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 /// Reads the source and writes the `.kine` to the file `at`.
 fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &CurrentStep) -> Result<Imported, Failure> {
     let from = &arguments.source;
-    let options = options(arguments);
+    let options = options(arguments)?;
     let opened = trace_import::open(from, &options, progress).map_err(|e| match (&e, &options) {
         (ImportError::OtherFormat { message, .. }, OpenOptions { device: Some(_), .. }) => {
             Failure::usage(format!("--device: {message}"))
@@ -200,14 +205,14 @@ fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Cur
 }
 
 /// Returns what the arguments say about the source.
-fn options(arguments: &Arguments) -> OpenOptions {
+fn options(arguments: &Arguments) -> Result<OpenOptions, Failure> {
     let (base, gpu_id) = (arguments.base, arguments.gpu_id);
-    match (arguments.root, arguments.format) {
+    Ok(match (arguments.root, &arguments.format) {
         (Some(root), Some(format)) if arguments.raw => OpenOptions {
             raw_memory: Some(raw_memory::Options {
                 base: base.map(PhysAddr::new),
                 root: PhysAddr::new(root),
-                format,
+                format: page_table_formats::find_format(format, arguments.memory)?,
                 memattr: arguments.memattr,
                 gpu_id: gpu_id.unwrap_or(0),
             }),
@@ -227,7 +232,7 @@ fn options(arguments: &Arguments) -> OpenOptions {
             resource: arguments.resource.clone(),
             ..OpenOptions::default()
         },
-    }
+    })
 }
 
 /// Prints a report on the new file.

@@ -4,18 +4,25 @@ use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::page_tables::describe_problems;
 use crate::cli::source::Source;
-use crate::cli::{Exit, Failure, Out, Verb, format_hex};
+use crate::cli::{Exit, Failure, Out, Verb, format_hex, page_table_formats};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::GpuVa;
-use trace_core::mmu;
-use trace_core::mmu::page_table_format;
+use trace_core::mmu::{self, WalkFault};
+use trace_core::page_table_format::MemoryName;
 
 pub const VERB: Verb = Verb {
     name: "pagetables",
     about: "Print what the page tables map, or how one address translates",
     args: Arguments::augment_args,
-    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+    run: |matches, out| {
+        // Stands alone, without a recording.
+        if let Some(name) = matches.get_one::<String>("print_format") {
+            out.line(page_table_formats::find_text(name)?.trim_end())?;
+            return Ok(Exit::Good);
+        }
+        run(&Arguments::from_arg_matches(matches)?, out)
+    },
 };
 
 /// Maximum number of pages mapped twice in text output; JSON lists all.
@@ -31,6 +38,9 @@ struct Arguments {
     /// Show the tables before this event [default: at the end]
     #[arg(long, value_name = "EVENT")]
     event: Option<u64>,
+    /// Print the description of an embedded format of page tables, a start for your own; `import --help` lists them
+    #[arg(long, value_name = "FORMAT", exclusive = true)]
+    print_format: Option<String>,
 }
 
 /// A run of pages: its mapping, its address space, and what is notable about it.
@@ -38,7 +48,7 @@ struct Arguments {
 struct Mapping {
     /// Number of the address space.
     address_space: u8,
-    /// Format of its tables: `aarch64-4k` or `mali-lpae`.
+    /// Name of the format of its tables, such as `aarch64-4k` or `nvidia-v2`.
     format: &'static str,
     /// Address of the top table.
     root: String,
@@ -48,10 +58,12 @@ struct Mapping {
     pages: u64,
     /// `rwx`, with `-` for a missing right.
     rights: String,
-    /// Index of the memory attribute.
+    /// Attribute number of the entries: index of the memory attribute, kind, cache type.
     attribute: u8,
     /// Physical address; `null` if the pages are scattered.
     pa: Option<String>,
+    /// Memory of the pages, if the recording does not hold it: `video`, `system`, `peer` or `other`; else `null`.
+    memory: Option<MemoryName>,
     /// Whether it is both.
     executable_and_writable: bool,
     /// Number of pages that are mapped elsewhere too.
@@ -74,6 +86,8 @@ struct Walk {
     /// Physical address and rights; `null` if the address is not mapped.
     pa: Option<String>,
     rights: Option<String>,
+    /// Memory of the page, if the recording does not hold it; else `null`.
+    memory: Option<MemoryName>,
     /// Why it is not mapped.
     fault: Option<String>,
 }
@@ -105,12 +119,23 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 out.line(format_args!("address space {}, GPU address {}", w.address_space, w.va))?;
                 for s in &w.steps {
                     out.line(format_args!(
-                        "  level {}  index {:>3}  entry at {}: {:#x}  {}",
-                        s.level, s.index, s.entry_at, s.raw, s.kind
+                        "  level {}  index {:>3}  entry at {}: {:#x}  {}{}",
+                        s.level,
+                        s.index,
+                        s.entry_at,
+                        s.raw,
+                        s.kind,
+                        s.memory.map(|m| format!(" in {m}")).unwrap_or_default()
                     ))?;
                 }
                 match (&w.pa, &w.rights, &w.fault) {
-                    (Some(pa), Some(rights), _) => out.line(format_args!("  translates to {pa}, {rights}"))?,
+                    (Some(pa), Some(rights), _) => {
+                        let memory = w.memory.map(|m| format!(" of {m}, which the recording does not hold"));
+                        out.line(format_args!(
+                            "  translates to {pa}{}, {rights}",
+                            memory.unwrap_or_default()
+                        ))?;
+                    }
                     (_, _, fault) => out.line(format_args!("  {}", fault.as_deref().unwrap_or("not mapped")))?,
                 }
             }
@@ -131,7 +156,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 .zip(tallies)
                 .map(|(m, mapping_tally)| Mapping {
                     address_space: space.number,
-                    format: page_table_format(space.format).name,
+                    format: space.format.name(),
                     root: format_hex(space.root.get()),
                     va: format_hex(m.va.get()),
                     end: format_hex(m.end().get()),
@@ -139,6 +164,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                     rights: m.rights.to_string(),
                     attribute: m.attr_index,
                     pa: m.contiguous_pa.map(|p| format_hex(p.get())),
+                    memory: m.elsewhere,
                     executable_and_writable: mapping_tally.executable_and_writable,
                     mapped_twice_pages: mapping_tally.twice,
                     mapped_twice: mapping_tally.aliases,
@@ -191,7 +217,10 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
             m.pages.to_string(),
             m.rights.clone(),
             m.attribute.to_string(),
-            m.pa.clone().unwrap_or_else(|| "scattered".into()),
+            match (m.pa.as_deref().unwrap_or("scattered"), m.memory) {
+                (pa, None) => pa.to_owned(),
+                (pa, Some(memory)) => format!("{pa} ({})", memory.name()),
+            },
             some(m.mapped_twice_pages),
             some(m.pages_without_content),
         ]
@@ -229,8 +258,12 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
 }
 
 fn walk(number: u8, walk: mmu::Walk, va: u64) -> Walk {
+    let memory = match walk.result {
+        Err(WalkFault::PageElsewhere { memory, .. }) => Some(memory),
+        _ => None,
+    };
     let (pa, rights, fault) = match &walk.result {
-        Ok(leaf) => (
+        Ok(leaf) | Err(WalkFault::PageElsewhere { leaf, .. }) => (
             leaf.target(GpuVa::new(va)).map(|p| format_hex(p.get())),
             Some(leaf.rights.to_string()),
             None,
@@ -243,6 +276,7 @@ fn walk(number: u8, walk: mmu::Walk, va: u64) -> Walk {
         steps: walk.steps,
         pa,
         rights,
+        memory,
         fault,
     }
 }

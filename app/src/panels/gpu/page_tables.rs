@@ -1,5 +1,5 @@
 //! The Page tables panel: the address map of each address space by rights and content, its marks, and the walk of an
-//! address level by level. The map goes from all 48 bits down to one page.
+//! address level by level. The map goes from all address bits down to one page.
 
 pub mod atlas;
 mod list;
@@ -23,6 +23,7 @@ use kinescope_session::spaces::SpaceFact;
 use kinescope_session::{Document, text};
 use style::mark_colour;
 use trace_core::families::find_family;
+use trace_core::page_table_format::AddressExtension;
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
@@ -40,7 +41,8 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             "A driver trace holds no page tables: the kernel driver writes them. Address space shows the GPU addresses of \
              buffers over time, and `kinescope objects` lists them."
         } else if find_family(&doc.recording).page_table_formats().is_empty() {
-            "No page tables are shown: the program does not know the format of this GPU's page tables."
+            "This recording holds no page tables of the GPU. `kinescope import --raw` opens a dump of memory with them, \
+             and its help lists the formats."
         } else {
             "This recording holds no page tables: the driver set up no address space."
         };
@@ -54,6 +56,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         }
         return;
     };
+    view.address_bits = address_bits(doc, view.space);
     bar(doc, view, ui, space);
     marks(view, ui, space);
     if view.as_map {
@@ -76,6 +79,15 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     map::ui(doc, view, &mut child, space);
     walk::ui(doc, view, actions, &mut child);
     ui.advance_cursor_after_rect(full);
+}
+
+/// Returns the number of address bits that the map of an address space has.
+fn address_bits(doc: &Document, space: u32) -> u32 {
+    let space = doc.recording.metadata.address_spaces.get(space as usize);
+    space.map_or(0, |s| match s.format.description().extension() {
+        AddressExtension::Zero => s.format.description().address_bits(),
+        AddressExtension::Sign | AddressExtension::Ones => 64,
+    })
 }
 
 fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
@@ -104,7 +116,7 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         let zero = space.pages_with(PageContent::Zero);
         let dumped = space.pages_with(PageContent::Data) + zero;
         let message = format!(
-            "{} · root {:#x} · {} in {} · {} recorded, {} of it zero",
+            "{} · root {:#x} · {} in {} · {} recorded, {} of it zero{}",
             space.format,
             space.root,
             text::bytes(space.pages() * 4096),
@@ -114,6 +126,10 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             },
             text::bytes(dumped * 4096),
             text::bytes(zero * 4096),
+            match space.elsewhere {
+                0 => String::new(),
+                pages => format!(" · {} in other memories", text::bytes(pages * 4096)),
+            },
         );
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);

@@ -184,3 +184,81 @@ fn page_tables_panel_marks_double_and_open_mappings() {
         "{list:?}"
     );
 }
+
+/// Returns a recording of a dump in a described format: frames with numbers of four or eight bytes at addresses.
+fn described(format: &str, root: u64, frames: std::ops::Range<u64>, words: &[(u64, u64, usize)]) -> Recording {
+    let mut m = MemoryBuilder::new();
+    let mut pages: Vec<[u8; 4096]> = frames.clone().map(|_| [0; 4096]).collect();
+    for (at, value, bytes) in words {
+        let (frame, from) = ((at >> 12) - frames.start, (at & 4095) as usize);
+        pages[frame as usize][from..from + bytes].copy_from_slice(&value.to_le_bytes()[..*bytes]);
+    }
+    let all = frames.zip(&pages).map(|(f, p)| (f, m.add_page(p), FrameRole::Data));
+    let all: Vec<_> = all.collect();
+    m.add_snapshot(0, all);
+    let mut r = Recording {
+        memory: m.finish(),
+        ..Default::default()
+    };
+    r.metadata.address_spaces.push(AddressSpace {
+        number: 0,
+        format: MmuFormat::from_name(format).unwrap(),
+        root: PhysAddr::new(root),
+        memattr: 0,
+        transcfg: 0,
+    });
+    r
+}
+
+/// Shows the list, the walk and both forms of the map.
+fn show_tables(recording: Recording, va: u64, last_step: &str) -> Window {
+    let mut w = Window::from_recording(recording);
+    w.run("show-page-tables");
+    w.click(&format!("mapping {va:#x}"));
+    assert_eq!(w.views().tables.at, Some(GpuVa::new(va)));
+    assert!(w.has(last_step), "{last_step}");
+    w.click("Page tables as a map");
+    w.settle();
+    assert!(w.has("Map of the address space"));
+    w.click("Map as strips");
+    w.settle();
+    assert!(w.has("Strips of the address space"));
+    w
+}
+
+#[test]
+fn page_tables_panel_shows_a_v3d_and_an_nvidia_dump() {
+    let entries = [(0x10_0000 + 5 * 4, 1 << 28 | 1 << 29 | 0x100, 4)];
+    show_tables(
+        described("v3d", 0x10_0000, 0x100..0x500, &entries),
+        0x5000,
+        "level 0 page",
+    );
+    // Version 3: 57 address bits; the highest one is set. The second page is in system memory.
+    let video = |at: u64| 2 | at;
+    let words = [
+        (0x1000 + 8, video(0x2000), 8),
+        (0x2000, video(0x3000), 8),
+        (0x3000, video(0x4000), 8),
+        (0x4000, video(0x5000), 8),
+        (0x5000 + 8, video(0x6000), 8),
+        (0x6000 + 8, 1 | 6 << 8 | 0x3000, 8),
+        (0x6000 + 5 * 8, 1 | 2 << 1 | 6 << 8 | 0x9_0000, 8),
+    ];
+    let mut w = show_tables(
+        described("nvidia-v3", 0x1000, 0..7, &words),
+        1 << 56 | 0x1000,
+        "level 5 page",
+    );
+    let fact = w.doc().derived.spaces[0].clone();
+    assert_eq!(
+        (fact.pages(), fact.elsewhere, fact.marks.pages(Mark::Missing)),
+        (2, 1, 0)
+    );
+    w.click("Map as a square");
+    w.click("Map of 57 bits");
+    w.settle();
+    w.click("Page tables as a list");
+    w.click(&format!("mapping {:#x}", 1u64 << 56 | 0x5000));
+    assert_eq!(w.views().tables.at, Some(GpuVa::new(1 << 56 | 0x5000)));
+}

@@ -11,8 +11,8 @@
 mod adreno;
 mod arm_shaders;
 mod driver_analyses;
-mod iree;
 mod driver_jobs;
+mod iree;
 mod kernels;
 mod llvm_offload;
 mod mmio_excerpts;

@@ -1,6 +1,6 @@
 //! Formats of the page tables.
 
-use crate::mmu::{AARCH64_4K, MALI_LPAE, PageTableFormat};
+use crate::recording::MmuFormat;
 
 /// The formats, the one of Arm's own driver first.
-pub(super) const FORMATS: &[&PageTableFormat] = &[&AARCH64_4K, &MALI_LPAE];
+pub(super) const FORMATS: &[MmuFormat] = &MmuFormat::WRITTEN;

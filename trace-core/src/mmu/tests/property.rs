@@ -19,7 +19,7 @@ proptest! {
         prop_assert_eq!(entry_kind(format, 3, raw), EntryKind::Page(PhysAddr::new(pa & 0xffff_ffff_f000)));
         let expected = match format {
             MmuFormat::Aarch64_4k => Rights { read: rights.read || rights.write, ..rights },
-            MmuFormat::MaliLpae => rights,
+            MmuFormat::MaliLpae | MmuFormat::Described(_) => rights,
         };
         prop_assert_eq!(entry_rights(format, raw), expected);
         prop_assert_eq!(entry_attr_index(raw), attr);
@@ -113,6 +113,8 @@ proptest! {
         let leaves: Vec<Leaf> = frames.iter().enumerate().map(|(i, f)| Leaf {
             va: GpuVa::new(0x10_0000 + i as u64 * 4096), pa: PhysAddr::new(f << 12), bytes: 4096,
             rights: Rights::RW, attr_index: 0, raw: 0, level: 3,
+            table: 3,
+            elsewhere: None,
         }).collect();
         let pairs: u64 = find_double_mappings(&leaves).iter().map(|d| d.pages).sum();
         let distinct: HashSet<u64> = frames.iter().copied().collect();
@@ -135,6 +137,8 @@ proptest! {
         let leaves: Vec<Leaf> = leaves.iter().enumerate().map(|(i, (f, n))| Leaf {
             va: GpuVa::new(i as u64 * 0x10_0000), pa: PhysAddr::new(f << 12), bytes: n * 4096,
             rights: Rights::RW, attr_index: 0, raw: 0, level: 3,
+            table: 3,
+            elsewhere: None,
         }).collect();
         let counted: u64 = leaves.iter().map(|l| {
             (l.pa.frame()..l.pa.frame() + l.bytes / 4096).filter(|f| !content.contains(f)).count() as u64

@@ -13,6 +13,8 @@ fn mappings_report_their_anomalies() {
         attr_index: 0,
         raw: 0,
         level: 3,
+        table: 3,
+        elsewhere: None,
     };
     let mapping = |va, pages, rights| Mapping {
         va: GpuVa::new(va),
@@ -20,6 +22,7 @@ fn mappings_report_their_anomalies() {
         rights,
         attr_index: 0,
         contiguous_pa: None,
+        elsewhere: None,
     };
     let wx = Rights {
         read: true,

@@ -1,6 +1,5 @@
 //! Stretches of memory without content, folded to one line: mapped and not recorded, or not mapped.
 
-use kinescope_session::page_runs::PageContent;
 use kinescope_session::{Document, lookup};
 use trace_core::GpuVa;
 
@@ -54,10 +53,10 @@ fn find_empty_range(doc: &Document, space: u32, va: GpuVa) -> Option<(GpuVa, Gpu
     let n = runs.partition_point(|r| r.end() <= va);
     let (mut from, mut to, mapped);
     match runs.get(n).filter(|r| r.va <= va) {
-        Some(r) if r.content != PageContent::None => return None,
+        Some(r) if r.content.is_recorded() => return None,
         Some(r) => {
             (from, to, mapped) = (r.va, r.end(), true);
-            let empty = |r: &&kinescope_session::page_runs::MappedRun| r.content == PageContent::None;
+            let empty = |r: &&kinescope_session::page_runs::MappedRun| !r.content.is_recorded();
             for next in runs.iter().skip(n + 1).take(MAX_RUNS).take_while(empty) {
                 if next.va != to {
                     break;
@@ -137,6 +136,6 @@ const FAR: usize = 4096;
 pub(super) fn find_next_recorded(doc: &Document, space: u32, va: GpuVa) -> Option<GpuVa> {
     let runs = &doc.derived.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
-    let held = runs.iter().skip(n).take(FAR).find(|r| r.content != PageContent::None);
+    let held = runs.iter().skip(n).take(FAR).find(|r| r.content.is_recorded());
     held.map(|r| r.va.max(va))
 }

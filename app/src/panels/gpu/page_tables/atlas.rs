@@ -1,4 +1,4 @@
-//! Page tables as a map from all 48 bits down to a page: a square along Hilbert's curve, or strips. Colours show a
+//! Page tables as a map from all address bits down to a page: a square along Hilbert's curve, or strips. Colours show a
 //! chosen property, and lines join the mappings of one page.
 
 pub mod camera;
@@ -148,9 +148,10 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Addr
             }
             if view.atlas.shape == Shape::Square {
                 ui.add_space(8.0);
-                let r = widgets::link(ui, "Map of 48 bits", "48 bits");
+                let bits = view.map_bits();
+                let r = widgets::link(ui, &format!("Map of {bits} bits"), &format!("{bits} bits"));
                 if r.on_hover_text("the whole address space").clicked() {
-                    view.atlas.square = camera::SquareCamera::default();
+                    view.atlas.square = camera::SquareCamera::new(bits);
                     view.atlas.zooming = Some((-40.0, Pos2::ZERO));
                 }
             }
@@ -211,7 +212,7 @@ fn under(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, at: Pos2) -> Option<
         Shape::Square => {
             let page = atlas.square.page_at(s.view, at)?;
             let level = (f64::from(draw::MIN_CELL) / atlas.square.page()).log2().ceil().max(0.0) as u32;
-            let shift = 2 * level.min(18);
+            let shift = 2 * level.min(atlas.square.order);
             let first = page >> shift << shift;
             Some(GpuVa::from_page(first)?..GpuVa::from_page(first + (1u64 << shift))?)
         }
@@ -236,10 +237,12 @@ fn spot(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, va: GpuVa) -> Option<
 
 /// Sets the first view, and brings into view what was selected elsewhere.
 fn place(view: &mut View, map: &AddressMap, rect: Rect) {
+    let bits = view.map_bits();
     let atlas = &mut view.atlas;
     let wanted = Some((view.space, atlas.shape));
     if atlas.fitted != wanted {
         atlas.fitted = wanted;
+        atlas.square = camera::SquareCamera::new(bits);
         atlas.seen = view.at.map(|va| (view.space, va));
         atlas.zooming = None;
         match atlas.shape {

@@ -1,4 +1,4 @@
-//! The address map: cells of pages in rows, from all 48 bits down to one page a cell.
+//! The address map: cells of pages in rows, from all address bits down to one page a cell.
 
 use super::style::{colour, mix_colours, paint};
 use super::view::{ACROSS, ROWS, View};
@@ -23,7 +23,7 @@ fn cell_run(space: &SpaceFact, va: GpuVa, end: GpuVa) -> Option<MappedRun> {
     let mut best: Option<MappedRun> = None;
     for r in space.runs[from..].iter().take_while(|r| r.va < end).take(64) {
         let rank = |c: PageContent| match c {
-            PageContent::None => 0,
+            PageContent::None | PageContent::Elsewhere => 0,
             PageContent::Zero => 1,
             PageContent::Data => 2,
         };
@@ -58,7 +58,7 @@ fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     ui.horizontal(|ui| {
         ui.set_height(20.0);
         ui.spacing_mut().item_spacing.x = 4.0;
-        if widgets::link(ui, "Map of the whole space", "48 bits").clicked() {
+        if widgets::link(ui, "Map of the whole space", &format!("{} bits", view.map_bits())).clicked() {
             view.show_all();
         }
         if let Some(m) = mapping {
@@ -253,7 +253,7 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
     } else {
         None
     };
-    if let Some(va) = to.filter(|v| v.get() >> 48 == 0) {
+    if let Some(va) = to.filter(|v| view.map_bits() == 64 || v.get() >> view.map_bits() == 0) {
         view.pick(doc, va, 4096);
         let page = va.page();
         let (first, shown) = (view.first_page, view.cells() << view.cell.unwrap_or(0));

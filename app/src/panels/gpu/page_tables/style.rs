@@ -30,13 +30,13 @@ pub fn colour(p: &Palette, by: ColourBy, r: &MappedRun) -> Color32 {
             match r.content {
                 PageContent::Data => base,
                 PageContent::Zero => mix_colours(base, p.poll, 0.7),
-                PageContent::None => base,
+                PageContent::None | PageContent::Elsewhere => base,
             }
         }
         ColourBy::Content => match r.content {
             PageContent::Data => p.job,
             PageContent::Zero => p.poll,
-            PageContent::None => p.poll,
+            PageContent::None | PageContent::Elsewhere => p.poll,
         },
     }
 }
@@ -46,7 +46,7 @@ const HATCH: f32 = 3.0;
 
 /// Paints pages: filled, or hatched if the recording does not hold them. The lines of neighbours meet.
 pub fn paint(mesh: &mut Mesh, rect: Rect, ink: Color32, content: PageContent) {
-    if content != PageContent::None || rect.width() < 1.5 {
+    if content.is_recorded() || rect.width() < 1.5 {
         mesh.add_colored_rect(rect, ink);
         return;
     }

@@ -11,8 +11,10 @@ use trace_core::GpuVa;
 pub(super) const ACROSS: u64 = 64;
 /// Minimum and maximum number of rows of cells.
 pub(super) const ROWS: std::ops::RangeInclusive<u64> = 16..=64;
-/// Number of pages of the 48 bits, as a base-2 logarithm.
-const SPACE_LOG: u32 = 36;
+/// Smallest number of address bits of a map.
+const MIN_BITS: u32 = 48;
+/// Address bits within a page.
+const PAGE_BITS: u32 = 12;
 
 /// Meaning of the colours in the map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct View {
     pub as_map: bool,
     /// The map.
     pub atlas: Atlas,
+    /// Number of address bits of the shown address space; 0 before the first frame.
+    pub(super) address_bits: u32,
     /// Number of rows of cells that fitted in the last frame.
     pub(super) rows: u64,
     pub(super) list: Rows,
@@ -56,10 +60,20 @@ impl View {
         ACROSS * self.rows.clamp(*ROWS.start(), *ROWS.end())
     }
 
-    /// Returns the cell size at which the map holds all 48 bits.
+    /// Returns the number of address bits of the map.
+    pub(super) fn map_bits(&self) -> u32 {
+        self.address_bits.clamp(MIN_BITS, 64)
+    }
+
+    /// Returns the number of pages of the map, as a base-2 logarithm.
+    fn pages_log(&self) -> u32 {
+        self.map_bits() - PAGE_BITS
+    }
+
+    /// Returns the cell size at which the map holds all address bits.
     pub(super) fn max_cell(&self) -> u32 {
         let mut cell = 0;
-        while self.cells() << cell < 1 << SPACE_LOG {
+        while self.cells() << cell < 1 << self.pages_log() {
             cell += 1;
         }
         cell
@@ -87,7 +101,7 @@ impl View {
         self.at = at.or(self.at);
     }
 
-    /// Shows all 48 bits.
+    /// Shows all address bits.
     pub(super) fn show_all(&mut self) {
         self.cell = Some(self.max_cell());
         self.first_page = 0;
@@ -122,7 +136,7 @@ impl View {
 
     pub(super) fn set_first_page(&mut self, first: u64) {
         let cell = self.cell.unwrap_or(0);
-        let max = (1u64 << SPACE_LOG).saturating_sub(self.cells() << cell);
+        let max = (1u64 << self.pages_log()).saturating_sub(self.cells() << cell);
         self.first_page = (first >> cell << cell).min(max >> cell << cell);
     }
 
@@ -185,7 +199,7 @@ mod tests {
                 v.zoom(false, page);
             }
             assert_eq!((v.cell, v.first_page), (Some(v.max_cell()), 0));
-            assert!(v.cells() << v.max_cell() >= 1 << SPACE_LOG);
+            assert!(v.cells() << v.max_cell() >= 1 << 36);
             v.frame(GpuVa::new(0xffff_b000_f000), 1000);
             assert_eq!((v.cell, v.first_page), (Some(0), 0xf_fffb_000f));
             v.pan(-16);

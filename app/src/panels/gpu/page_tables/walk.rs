@@ -11,7 +11,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::page_table_marks::{describe_entry_kind, format_entry_bits};
 use kinescope_session::{Document, lookup, xref_text};
 use trace_core::GpuVa;
-use trace_core::mmu::EntryKind;
+use trace_core::mmu::{EntryKind, WalkFault};
 use trace_core::recording::MmuFormat;
 use trace_core::xref::entry_span;
 
@@ -58,6 +58,9 @@ pub fn describe_walk(doc: &Document, space: u32, va: GpuVa) -> String {
         }
         match (&w.result, w.steps.last()) {
             (Ok(_), Some(s)) => out += &format!("\n{:#018x}  {}", s.raw, bits_line(doc, space, s)),
+            (Err(e @ WalkFault::PageElsewhere { .. }), Some(s)) => {
+                out += &format!("\n{:#018x}  {}\n{e}", s.raw, bits_line(doc, space, s));
+            }
             (Err(e), _) => out += &format!("\n{e}"),
             _ => {}
         }
@@ -89,7 +92,10 @@ fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
             space: s,
             va: v,
             level: l,
-        } => (s, l) == (space, level) && entry_span(v, l) == entry_span(GpuVa::new(va), level),
+        } if (s, l) == (space, level) => {
+            let format = format_of(doc, space);
+            entry_span(format, v, l) == entry_span(format, GpuVa::new(va), level)
+        }
         _ => false,
     }
 }
@@ -191,6 +197,11 @@ fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32, v
             let holds =
                 xref_text::describe_page(&doc.recording, &doc.derived, space, GpuVa::new(va), doc.current_event());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
+        }
+        (Err(e @ WalkFault::PageElsewhere { .. }), Some(s)) => {
+            let rich_text = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
+            ui.add(egui::Label::new(rich_text).wrap());
+            ui.add(egui::Label::new(RichText::new(e.to_string()).font(small())).wrap());
         }
         (Err(e), _) => {
             let rich_text = RichText::new(format!("▲ {e}")).font(small()).color(p.error);

@@ -56,7 +56,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
             ui.add(egui::Label::new(RichText::new(message).color(p.warning)).wrap());
         }
     }
-    let span = entry_span(GpuVa::new(va), level);
+    let span = entry_span(of.format, GpuVa::new(va), level);
     let range = format!("{:#x}..{:#x}", span.start, span.end);
     let message = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
     let shown = widgets::key_value(ui, "translates", StyledText::mono(&message));

@@ -300,6 +300,8 @@ fn mode_of(format: MmuFormat) -> u64 {
     match format {
         MmuFormat::Aarch64_4k => MODE_AARCH64_4K,
         MmuFormat::MaliLpae => MODE_LEGACY,
+        // No GPU that replays has such tables, so no mode is theirs.
+        MmuFormat::Described(_) => u64::MAX,
     }
 }
 

@@ -6,8 +6,6 @@ use std::ops::Range;
 use trace_core::GpuVa;
 use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 
-/// Pages along a side of the square.
-const SIDE: f64 = (1u64 << PAGES_ORDER) as f64;
 /// Maximum size of a page, as the base-2 logarithm of points.
 const CLOSEST: f64 = 6.5;
 /// Height of a row of a strip with the space under it, points.
@@ -22,18 +20,35 @@ pub struct SquareCamera {
     pub middle: (f64, f64),
     /// Base-2 logarithm of the points of a page's side.
     pub zoom: f64,
+    /// Base-2 logarithm of the pages along a side of the square.
+    pub order: u32,
 }
 
 impl Default for SquareCamera {
     fn default() -> Self {
-        Self {
-            middle: (SIDE / 2.0, SIDE / 2.0),
-            zoom: -10.0,
-        }
+        Self::new(48)
     }
 }
 
 impl SquareCamera {
+    /// Creates a camera that shows all of an address space of this many bits, at least 48.
+    #[must_use]
+    pub fn new(address_bits: u32) -> Self {
+        let order = address_bits.min(64).saturating_sub(12).div_ceil(2).max(PAGES_ORDER);
+        let half = (1u64 << order) as f64 / 2.0;
+        Self {
+            middle: (half, half),
+            zoom: f64::from(PAGES_ORDER) - f64::from(order) - 10.0,
+            order,
+        }
+    }
+
+    /// Returns the pages along a side of the square.
+    #[must_use]
+    pub fn side(&self) -> f64 {
+        (1u64 << self.order) as f64
+    }
+
     /// Returns the points of a page's side.
     #[must_use]
     pub fn page(&self) -> f64 {
@@ -65,14 +80,14 @@ impl SquareCamera {
     #[must_use]
     pub fn page_at(&self, view: Rect, at: Pos2) -> Option<u64> {
         let (x, y) = self.point_at(view, at);
-        let inside = |v: f64| (0.0..SIDE).contains(&v);
-        (inside(x) && inside(y)).then(|| hilbert::index(PAGES_ORDER, x as u64, y as u64))
+        let inside = |v: f64| (0.0..self.side()).contains(&v);
+        (inside(x) && inside(y)).then(|| hilbert::index(self.order, x as u64, y as u64))
     }
 
     /// Zooms by a power of two; what is under the point stays there.
     pub fn zoom(&mut self, view: Rect, about: Pos2, by: f64) {
         let (x, y) = self.point_at(view, about);
-        let min = (f64::from(view.size().min_elem().max(16.0)) / SIDE).log2() - 0.5;
+        let min = (f64::from(view.size().min_elem().max(16.0)) / self.side()).log2() - 0.5;
         self.zoom = (self.zoom + by).clamp(min, CLOSEST);
         let (a, b) = self.point_at(view, about);
         self.middle.0 += x - a;
@@ -88,17 +103,17 @@ impl SquareCamera {
     }
 
     fn clamp(&mut self) {
-        self.middle.0 = self.middle.0.clamp(0.0, SIDE);
-        self.middle.1 = self.middle.1.clamp(0.0, SIDE);
+        self.middle.0 = self.middle.0.clamp(0.0, self.side());
+        self.middle.1 = self.middle.1.clamp(0.0, self.side());
     }
 
     /// Shows the smallest aligned square that holds a range of addresses.
     pub fn fit(&mut self, view: Rect, range: &Range<GpuVa>) {
         let (first, last) = (range.start.page(), range.end.saturating_sub(1).max(range.start).page());
-        let level = (0..PAGES_ORDER)
+        let level = (0..self.order)
             .find(|l| first >> (2 * l) == last >> (2 * l))
-            .unwrap_or(PAGES_ORDER);
-        let (x, y) = hilbert::place(PAGES_ORDER - level, first >> (2 * level));
+            .unwrap_or(self.order);
+        let (x, y) = hilbert::place(self.order - level, first >> (2 * level));
         let side = (1u64 << level) as f64;
         self.middle = ((x as f64 + 0.5) * side, (y as f64 + 0.5) * side);
         let room = f64::from(view.size().min_elem().max(16.0)) * 0.94;
@@ -108,13 +123,13 @@ impl SquareCamera {
     /// Returns the middle of a page on the screen.
     #[must_use]
     pub fn point_of(&self, view: Rect, va: GpuVa) -> Pos2 {
-        let (x, y) = hilbert::place(PAGES_ORDER, va.page());
+        let (x, y) = hilbert::place(self.order, va.page());
         self.rect_at(view, (x as f64, y as f64), 1.0).center()
     }
 
     /// Centres a page.
     pub fn centre(&mut self, va: GpuVa) {
-        let (x, y) = hilbert::place(PAGES_ORDER, va.page());
+        let (x, y) = hilbert::place(self.order, va.page());
         self.middle = (x as f64 + 0.5, y as f64 + 0.5);
     }
 }
@@ -327,7 +342,7 @@ mod tests {
             for _ in 0..400 {
                 s.zoom(VIEW, about, -0.17);
             }
-            assert!(s.page() * SIDE < 600.0);
+            assert!(s.page() * s.side() < 600.0);
         }
         s.fit(VIEW, &GpuVa::new_range(0x4000_0000..0x4000_4000));
         assert_eq!(
@@ -335,6 +350,22 @@ mod tests {
             Some(0x4_0002)
         );
         assert!((s.page() * 2.0 - 600.0 * 0.94).abs() < 600.0, "{}", s.page());
+    }
+
+    #[test]
+    fn square_of_more_address_bits_shows_their_pages() {
+        for bits in [49, 57, 64] {
+            let mut s = SquareCamera::new(bits);
+            let last = GpuVa::new((u64::MAX >> (64 - bits)) & !0xfff);
+            s.fit(VIEW, &(last..last.saturating_add(4096)));
+            assert_eq!(
+                s.page_at(VIEW, s.point_of(VIEW, last)),
+                Some(last.page()),
+                "{bits} bits"
+            );
+            s.fit(VIEW, &(GpuVa::ZERO..last));
+            assert!(s.page() * s.side() < 600.0);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use egui::{Align2, Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, Ui, 
 use kinescope_session::{Document, text};
 use std::ops::Range;
 use trace_core::GpuVa;
-use trace_core::addresses::hilbert::{self, PAGES_ORDER};
+use trace_core::addresses::hilbert;
 
 /// Minimum side of a cell, points.
 pub const MIN_CELL: f32 = 4.0;
@@ -53,8 +53,9 @@ impl Names {
 
 /// Returns the range of addresses of a square of the curve: 4 to the power of `level` pages.
 fn range_of(level: u32, index: u64) -> Range<GpuVa> {
-    let shift = 2 * level + 12;
-    GpuVa::new_range(index << shift..(index + 1) << shift)
+    // All 64 bits are one square: their end is no address.
+    let at = |index: u64| u64::try_from(u128::from(index) << (2 * level + 12)).unwrap_or(u64::MAX);
+    GpuVa::new_range(at(index)..at(index + 1))
 }
 
 /// The drawing of squares: it descends into those in view until one colour is enough, or a square has the minimum
@@ -69,7 +70,7 @@ struct Squares<'a> {
 
 impl Squares<'_> {
     fn place(&self, level: u32, index: u64) -> Rect {
-        let (x, y) = hilbert::place(PAGES_ORDER - level, index);
+        let (x, y) = hilbert::place(self.camera.order - level, index);
         let side = (1u64 << level) as f64;
         self.camera.rect_at(self.view, (x as f64 * side, y as f64 * side), side)
     }
@@ -108,7 +109,7 @@ impl Squares<'_> {
 pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
     let p = inks.palette;
     let painter = ui.painter().with_clip_rect(view);
-    let all = camera.rect_at(view, (0.0, 0.0), (1u64 << PAGES_ORDER) as f64);
+    let all = camera.rect_at(view, (0.0, 0.0), camera.side());
     painter.rect_filled(view, 0.0, p.panel);
     painter.rect_filled(all.intersect(view), 0.0, p.background);
     let mut squares = Squares {
@@ -118,7 +119,7 @@ pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: SquareCamera, vi
         mesh: Mesh::default(),
         names: Names { list: Vec::new() },
     };
-    squares.draw(PAGES_ORDER, 0);
+    squares.draw(camera.order, 0);
     painter.add(Shape::mesh(std::mem::take(&mut squares.mesh)));
     pages(&painter, camera, view, all, p.background);
     squares.names.write(doc, inks, &painter, ui);
@@ -148,11 +149,14 @@ fn pages(painter: &Painter, camera: SquareCamera, view: Rect, all: Rect, ink: Co
 /// Draws frames and first addresses of the squares that are large enough for a label.
 fn grid(painter: &Painter, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
     let p = inks.palette;
-    let wanted = (150.0 / camera.page()).log2().ceil().clamp(0.0, f64::from(PAGES_ORDER));
+    let wanted = (150.0 / camera.page())
+        .log2()
+        .ceil()
+        .clamp(0.0, f64::from(camera.order));
     let level = wanted as u32;
     let side = (1u64 << level) as f64;
     let (first, last) = (camera.point_at(view, view.min), camera.point_at(view, view.max));
-    let cells = (1u64 << (PAGES_ORDER - level)) as f64;
+    let cells = (1u64 << (camera.order - level)) as f64;
     let along = |a: f64, b: f64| {
         let max = cells - 1.0;
         let (a, b) = ((a / side).floor().clamp(0.0, max), (b / side).floor().clamp(0.0, max));
@@ -163,7 +167,7 @@ fn grid(painter: &Painter, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
             let rect = camera.rect_at(view, (x as f64 * side, y as f64 * side), side);
             let ink = crate::panels::gpu::page_tables::style::mix_colours(p.line, p.quiet, 0.35);
             painter.rect_stroke(rect, 0.0, Stroke::new(1.0, ink), StrokeKind::Middle);
-            let va = hilbert::index(PAGES_ORDER - level, x, y) << (2 * level + 12);
+            let va = hilbert::index(camera.order - level, x, y) << (2 * level + 12);
             let galley = painter.layout_no_wrap(format!("{va:#x}"), mono_small(), p.text);
             let at = rect.min + vec2(4.0, 3.0);
             if galley.size().x + 8.0 > rect.width() || galley.size().y + 6.0 > rect.height() {
@@ -360,7 +364,7 @@ mod tests {
                     mesh: Mesh::default(),
                     names: Names { list: Vec::new() },
                 };
-                s.draw(PAGES_ORDER, 0);
+                s.draw(camera.order, 0);
                 // A cell has four vertices, and three more if it has several kinds.
                 assert!(s.mesh.vertices.len() <= 7 * max, "{runs}: {}", s.mesh.vertices.len());
                 assert!(!s.mesh.is_empty());

@@ -11,7 +11,7 @@ use trace_core::progress::Progress;
 /// Layout of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Along Hilbert's curve, all 48 bits a square.
+    /// Along Hilbert's curve, all address bits a square.
     #[default]
     Square,
     /// In rows, without the large gaps.
