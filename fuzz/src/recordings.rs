@@ -14,7 +14,7 @@ use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, mmu, timeline};
 use trace_import::{
-    ImportError, OpenOptions, Opened, driver_log, gpureplay, hrr as hip, iree as hal, mmt as valgrind,
+    ImportError, OpenOptions, Opened, core_dumps, driver_log, gpureplay, hrr as hip, iree as hal, mmt as valgrind,
     nvidia_log as klog, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
 };
 
@@ -431,6 +431,54 @@ pub fn iree_replay(data: &[u8]) -> bool {
 /// Fuzzes a device core dump of panfrost.
 pub fn panfrostdump(data: &[u8]) -> bool {
     file("a.panfrostdump", data, panfrost::import)
+}
+
+/// Fuzzes a device core dump of amdgpu.
+pub fn amdgpu_dump(data: &[u8]) -> bool {
+    file("data", data, |path, progress| {
+        let _ = core_dumps::amdgpu::fits(path);
+        core_dumps::amdgpu::import(path, progress)
+    })
+}
+
+/// Fuzzes a device core dump of etnaviv.
+pub fn etnaviv_dump(data: &[u8]) -> bool {
+    file("data", data, |path, progress| {
+        let _ = core_dumps::etnaviv::fits(path);
+        core_dumps::etnaviv::import(path, progress)
+    })
+}
+
+/// Fuzzes an error state of i915.
+pub fn i915_state(data: &[u8]) -> bool {
+    file("data", data, |path, progress| {
+        let _ = core_dumps::i915::fits(path);
+        core_dumps::i915::import(path, progress)
+    })
+}
+
+/// Fuzzes a device core dump of msm.
+pub fn msm_dump(data: &[u8]) -> bool {
+    file("data", data, |path, progress| {
+        let _ = core_dumps::msm::fits(path);
+        core_dumps::msm::import(path, progress)
+    })
+}
+
+/// Fuzzes a device core dump of panthor.
+pub fn panthor_dump(data: &[u8]) -> bool {
+    file("data", data, |path, progress| {
+        let _ = core_dumps::panthor::fits(path);
+        core_dumps::panthor::import(path, progress)
+    })
+}
+
+/// Fuzzes a device core dump of xe.
+pub fn xe_dump(data: &[u8]) -> bool {
+    file("data", data, |path, progress| {
+        let _ = core_dumps::xe::fits(path);
+        core_dumps::xe::import(path, progress)
+    })
 }
 
 /// Fuzzes a recording of freedreno's tools, compressed or not.

@@ -5,22 +5,26 @@
 //! reads go through [`crate::memory::GpuMemory`], so they work on a recording, on a plan and inside a simulator.
 
 mod adreno;
-mod amdgpu;
+pub mod amdgpu;
 mod chain;
+mod command_streams;
 mod driver_events;
 mod family;
-mod intel;
-mod mali_csf;
+pub mod intel;
+pub mod mali_csf;
 pub mod mali_jm;
 mod mmio;
 mod nvidia;
 mod shared_chains;
+mod stream_tracker;
 mod submit_tracker;
 mod submits;
 mod v3d;
+pub mod vivante;
 mod work;
 
 pub use chain::{ChainEnd, ChainJob, Dispatch, JobChain, JobWork, ShaderStage};
+pub use command_streams::{BufferContents, CommandSink, StreamSummary, words_at};
 pub use family::{EventRelation, Family, JobForm, TableCommand};
 pub use shared_chains::read_shared_chains;
 pub use submits::{address_spaces, memory_at_submits};
@@ -41,9 +45,10 @@ use std::ops::Range;
 /// events of a kernel driver have the family of that driver.
 pub static FAMILIES: &[&dyn Family] = &[
     &adreno::Adreno,
-    &amdgpu::Amdgpu,
-    &intel::Intel,
-    &mali_csf::MaliCsf,
+    &vivante::FAMILY,
+    &amdgpu::FAMILY,
+    &intel::FAMILY,
+    &mali_csf::FAMILY,
     &driver_events::DriverEvents,
     &v3d::V3d,
     &nvidia::Nvidia,

@@ -6,6 +6,7 @@
 mod analysis;
 mod fault;
 mod leaf;
+mod limits;
 mod mali;
 mod mapping;
 mod tally;
@@ -20,11 +21,12 @@ pub use analysis::{
 };
 pub use fault::{MmuError, WalkFault};
 pub use leaf::{Leaf, Rights};
+pub use limits::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES};
 pub use mali::{
     INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index, entry_kind,
     entry_rights, has_access_flag, index_at, root_from_register, root_register, span_bytes,
 };
 pub use mapping::{Mapping, mappings};
 pub use tally::{Alias, MappingTally, tally};
-pub use visit::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES, TableItem, TableRef, for_each_leaf, for_each_table, visit_all};
+pub use visit::{TableItem, TableRef, for_each_leaf, for_each_table, visit_all};
 pub use walk::{EntryKind, PhysMemory, Walk, WalkStep, decode_entry, entry_fields, other_bits, translate, walk};

@@ -45,6 +45,17 @@ pub fn add(add: Add<'_>) {
     add("iree_replay", "small", iree_replay());
     let recorded = include_bytes!("../../../trace-core/import/tests/iree/parameters-capture-all.ireereplay");
     add("iree_replay", "recorded", recorded.to_vec());
+    macro_rules! core_dump {
+        ($($target:literal $name:literal)*) => {
+            $(add(
+                $target,
+                "small",
+                include_bytes!(concat!("../../../trace-core/import/tests/core_dumps/", $name)).to_vec(),
+            );)*
+        };
+    }
+    core_dump!("amdgpu_dump" "amdgpu.txt" "etnaviv_dump" "etnaviv.bin" "msm_dump" "msm.txt");
+    core_dump!("i915_state" "i915.txt" "panthor_dump" "panthor.bin" "xe_dump" "xe.txt");
     add("panfrostdump", "small", panfrostdump());
     add("rd", "small", rd());
     add("v3d", "small", V3D.to_vec());

@@ -20,6 +20,7 @@ mod board_iommu;
 mod chains;
 mod comparing;
 mod comparing_calls;
+mod core_dumps;
 mod cuda_asked;
 mod cuda_besides;
 mod cuda_board;

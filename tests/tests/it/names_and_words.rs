@@ -196,7 +196,7 @@ const FAMILY_SOURCES: [&str; 8] = [
     "trace-core/import/src/gpureplay.rs",
     "trace-core/import/src/panfrostdump.rs",
     "trace-core/src/recording/identity.rs",
-    "trace-core/src/mmu/format.rs",
+    "trace-core/src/mmu/mali.rs",
 ];
 
 /// Names of folders and files that may name a family: the families, the register maps, which define the roles, and

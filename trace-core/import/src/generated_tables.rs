@@ -7,7 +7,7 @@ use trace_core::recording::{MmuFormat, Page};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// First frame for generated tables if the source gives none.
-const FIRST_FRAME: u64 = 1;
+pub(super) const FIRST_FRAME: u64 = 1;
 /// Number of frames that an entry can address.
 const FRAMES: u64 = 1 << (VA_BITS - 12);
 
@@ -44,11 +44,26 @@ pub(super) fn generate(
     root: Option<PhysAddr>,
     pages: &BTreeMap<u64, PagePlacement>,
 ) -> GeneratedTables {
+    generate_in(format, root, FIRST_FRAME, pages)
+}
+
+/// Generates the tables that map `pages` in frames from `first` on that `pages` does not use: several address spaces of
+/// a source have different frames for their tables.
+pub(super) fn generate_from(format: MmuFormat, first: u64, pages: &BTreeMap<u64, PagePlacement>) -> GeneratedTables {
+    generate_in(format, None, first, pages)
+}
+
+fn generate_in(
+    format: MmuFormat,
+    root: Option<PhysAddr>,
+    first: u64,
+    pages: &BTreeMap<u64, PagePlacement>,
+) -> GeneratedTables {
     let used: BTreeSet<u64> = pages.values().map(|p| p.frame).collect();
     let root = root
         .map(PhysAddr::frame)
         .filter(|f| *f > 0 && *f < FRAMES && !used.contains(f));
-    let mut next = FIRST_FRAME;
+    let mut next = first;
     let mut free = move || {
         while used.contains(&next) || Some(next) == root {
             next += 1;

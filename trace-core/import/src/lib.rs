@@ -9,6 +9,7 @@ mod candidates;
 pub mod chains;
 mod copied_memory;
 mod core_dump_kind;
+pub mod core_dumps;
 mod counting_reader;
 mod decompress;
 pub mod driver_log;

@@ -5,8 +5,8 @@
 //! tables and no physical addresses: the import generates both, and reports it. The register writes of the commands are
 //! the writes of the recording, in the order of the command processor; see [`pm4`].
 
-mod chips;
-mod pm4;
+pub(crate) mod chips;
+pub(crate) mod pm4;
 mod sections;
 
 pub use pm4::WalkSummary;

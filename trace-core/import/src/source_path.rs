@@ -9,9 +9,9 @@ use super::file_description::{is_text, list_names};
 use super::formats::{find_importer, find_packed_importer, importer_parts};
 use super::packed_folder::{self, UnpackedFiles};
 use super::packing::{Packing, strip_ending};
-use super::unpacked_file::{packing_of, read_head, unpacked};
+use super::unpacked_file::{copy_to_file, packing_of, read_head, unpacked};
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +25,6 @@ use trace_core::recording::Recording;
 const STANDARD_INPUT: &str = "-";
 /// Maximum number of archives and packed files in each other.
 const MAX_NESTED: usize = 4;
-/// Size of a copied piece, bytes.
-const PIECE_BYTES: usize = 1 << 18;
 
 /// A path that an importer can read, and what the user calls it.
 pub(super) struct PreparedSource {
@@ -444,28 +442,4 @@ fn unpack_parts(source: &mut PreparedSource, origin: &Path, progress: &Progress)
         source.take(unpacked, shown);
     }
     Ok(())
-}
-
-/// Writes all bytes of a reader to a new file. Returns the damage that ended them early, if there is any.
-pub(super) fn copy_to_file(
-    mut from: impl Read,
-    path: &Path,
-    mut each: impl FnMut(u64) -> Result<(), ImportError>,
-    progress: &Progress,
-) -> Result<Option<String>, ImportError> {
-    let io = |e| ImportError::io(path, e);
-    let mut file = File::create_new(path).map_err(io)?;
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        let read = match from.read(&mut piece) {
-            Ok(0) => return Ok(None),
-            Ok(read) => read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) if super::unpacked_file::is_damage(&e) => return Ok(Some(e.to_string())),
-            Err(e) => return Err(io(e)),
-        };
-        file.write_all(piece.get(..read).unwrap_or_default()).map_err(io)?;
-        each(read as u64)?;
-        progress.check()?;
-    }
 }

@@ -2,11 +2,12 @@
 
 use super::counting_reader::CountingReader;
 use super::decompress::LimitedReader;
+use super::error::ImportError;
 use super::packing::Packing;
 use super::read_ahead::ReadAhead;
 use super::unpack_limit::is_over_limit;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use trace_core::progress::Progress;
 
 /// Size of each buffer, bytes.
 const BUFFER_BYTES: usize = 1 << 16;
+/// Size of a copied piece, bytes.
+const PIECE_BYTES: usize = 1 << 18;
 /// Maximum number of packings around each other. A file that is packed more often stays packed.
 const MAX_LAYERS: usize = 3;
 
@@ -117,4 +120,28 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
             error.kind(),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
         )
+}
+
+/// Writes all bytes of a reader to a new file. Returns the damage that ended them early, if there is any.
+pub(crate) fn copy_to_file(
+    mut from: impl Read,
+    path: &Path,
+    mut each: impl FnMut(u64) -> Result<(), ImportError>,
+    progress: &Progress,
+) -> Result<Option<String>, ImportError> {
+    let io = |e| ImportError::io(path, e);
+    let mut file = File::create_new(path).map_err(io)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = match from.read(&mut piece) {
+            Ok(0) => return Ok(None),
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) if is_damage(&e) => return Ok(Some(e.to_string())),
+            Err(e) => return Err(io(e)),
+        };
+        file.write_all(piece.get(..read).unwrap_or_default()).map_err(io)?;
+        each(read as u64)?;
+        progress.check()?;
+    }
 }

@@ -168,7 +168,11 @@ fn event_cells<'a>(recording: &'a Recording, device: Option<RecordedRegisters>, 
             kind = "submit";
             if let Some(row) = events.submits.get(payload) {
                 value = Some(row.head_va.get());
-                meaning = Some(format!("slot {}, address space {}", row.slot, row.address_space));
+                let queue = u8::try_from(row.slot).ok().and_then(|slot| recording.job_queue(slot));
+                meaning = Some(match queue {
+                    Some(queue) => format!("queue {queue}"),
+                    None => format!("slot {}, address space {}", row.slot, row.address_space),
+                });
             }
         }
         Some(EventKind::HostWrite) => {

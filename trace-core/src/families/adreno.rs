@@ -2,9 +2,9 @@
 //! register writes follow it as events.
 
 use super::family::{EventRelation, Family, JobForm};
-use super::submit_tracker::SubmitTracker;
-use super::work::{JobSpan, JobTracker, Mark, ScannedEvents, TrackedWork};
-use crate::recording::{EventKind, Events, Identity, Recording};
+use super::stream_tracker::{StreamTracker, relate_stream_events};
+use super::work::{JobTracker, ScannedEvents};
+use crate::recording::{Identity, Recording};
 use crate::registers::RegisterMap;
 
 /// The family.
@@ -28,7 +28,8 @@ impl Family for Adreno {
     }
 
     fn has_recording(&self, recording: &Recording, _map: Option<&RegisterMap>) -> bool {
-        recording.metadata.identity.source == Identity::COMMAND_STREAMS
+        let source = recording.metadata.identity.source.as_str();
+        matches!(source, Identity::COMMAND_STREAMS | Identity::MSM_CORE_DUMP)
     }
 
     fn job_form(&self) -> JobForm {
@@ -36,19 +37,11 @@ impl Family for Adreno {
     }
 
     fn track_jobs<'a>(&self, scanned: ScannedEvents<'a>) -> Box<dyn JobTracker + 'a> {
-        Box::new(StreamTracker {
-            submits: SubmitTracker::default(),
-            events: scanned.events,
-        })
+        Box::new(StreamTracker::new(scanned.events))
     }
 
     fn relate_events(&self, recording: &Recording, _map: &RegisterMap) -> Vec<EventRelation> {
-        let relate = |event| match recording.events.kind(event) {
-            // The writes of a command stream are the job.
-            Some(EventKind::Submit | EventKind::Write) => EventRelation::OfJob,
-            _ => EventRelation::Unrelated,
-        };
-        (0..recording.events.len()).map(relate).collect()
+        relate_stream_events(recording)
     }
 
     fn explain_missing_map(&self, recording: &Recording, file: &str) -> Option<String> {
@@ -74,36 +67,5 @@ impl Family for Adreno {
              version of Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import \
              a{source}xx.xml --variant A{generation}XX --block A{source}XX --next-to {file}`"
         ))
-    }
-}
-
-/// Finds the jobs, and ends each at its last recorded command.
-struct StreamTracker<'a> {
-    submits: SubmitTracker,
-    events: &'a Events,
-}
-
-impl JobTracker for StreamTracker<'_> {
-    fn take(&mut self, mark: &Mark) {
-        self.submits.take(mark);
-    }
-
-    // Command streams do not show what their driver did between them, so there are no phases.
-    fn finish(self: Box<Self>) -> TrackedWork {
-        let mut work = self.submits.into_work();
-        end_jobs(self.events, &mut work.jobs);
-        work
-    }
-}
-
-/// Ends each job at the last access before the next submit: its commands' writes follow the submit. The recording does
-/// not show when the GPU was done.
-fn end_jobs(events: &Events, jobs: &mut [JobSpan]) {
-    let mut next = events.len() as u64;
-    for job in jobs.iter_mut().rev() {
-        let is_access = |e: &u64| usize::try_from(*e).is_ok_and(|e| events.access(e).is_some());
-        let last = (job.submit_event + 1..next).rev().find(is_access);
-        job.done_event = Some(last.unwrap_or(job.submit_event));
-        next = job.submit_event;
     }
 }

@@ -1,7 +1,7 @@
 //! The reasons why an address does not translate, and why tables cannot be traversed.
 
 use super::leaf::Leaf;
-use super::visit::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES};
+use super::limits::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES};
 use crate::page_table_format::MemoryName;
 use crate::{GpuVa, PhysAddr};
 

@@ -3,8 +3,9 @@
 //! The functions that take a format are for [`MmuFormat::WRITTEN`]. A described format has no entries here: its entries
 //! are reserved, and those that would be written are zero.
 
-use super::leaf::Rights;
-use super::walk::EntryKind;
+use super::fault::WalkFault;
+use super::leaf::{Leaf, Rights};
+use super::walk::{EntryKind, PhysMemory};
 use crate::recording::MmuFormat;
 use crate::{GpuVa, PhysAddr};
 
@@ -94,7 +95,17 @@ pub const fn entry_address(raw: u64) -> PhysAddr {
 #[inline]
 #[must_use]
 pub fn entry_rights(format: MmuFormat, raw: u64) -> Rights {
-    Rights::from_bits(format.description().rights(raw))
+    let (read, write) = match format {
+        // Bit 6: user access at all. Bit 7: no writes.
+        MmuFormat::Aarch64_4k => (raw & 1 << 6 != 0, raw & 3 << 6 == 1 << 6),
+        MmuFormat::MaliLpae => (raw & 1 << 6 != 0, raw & 1 << 7 != 0),
+        MmuFormat::Described(described) => return Rights::from_bits(described.description().rights(raw)),
+    };
+    Rights {
+        read,
+        write,
+        execute: raw & NOT_EXECUTABLE == 0,
+    }
 }
 
 /// Returns the memory-attribute index of a leaf entry, 0 to 7.
@@ -108,7 +119,55 @@ pub const fn entry_attr_index(raw: u64) -> u8 {
 #[inline]
 #[must_use]
 pub fn has_access_flag(format: MmuFormat, raw: u64) -> bool {
-    format.description().has_access_flag(raw)
+    match format {
+        MmuFormat::Aarch64_4k => raw & ACCESS_FLAG != 0,
+        MmuFormat::MaliLpae => true,
+        MmuFormat::Described(described) => described.description().has_access_flag(raw),
+    }
+}
+
+/// Translates one address as the walk by description does: simulated GPUs translate each access.
+#[inline]
+pub(super) fn translate(
+    format: MmuFormat,
+    root: PhysAddr,
+    va: GpuVa,
+    mem: &(impl PhysMemory + ?Sized),
+) -> Result<Leaf, WalkFault> {
+    if va.get() >> VA_BITS != 0 {
+        return Err(WalkFault::AddressTooWide { bits: VA_BITS as u8 });
+    }
+    let mut table = root.align_down(PAGE_BYTES);
+    let mut level = 0;
+    loop {
+        let entry_at = PhysAddr::new(table.get() | u64::from(index_at(level, va)) << 3);
+        let missing = WalkFault::TableMissing { level, at: table };
+        let raw = mem.read_u64(entry_at).ok_or(missing)?;
+        match entry_kind(format, level, raw) {
+            EntryKind::Invalid => return Err(WalkFault::NotMapped { level }),
+            EntryKind::Reserved => return Err(WalkFault::BadEntry { level, raw }),
+            // The last level has no tables, so this ends.
+            EntryKind::Table(next) => table = next,
+            EntryKind::Page(pa) | EntryKind::Block(pa) => {
+                if !has_access_flag(format, raw) {
+                    return Err(WalkFault::NoAccessFlag { level, raw });
+                }
+                return Ok(Leaf {
+                    va: va.align_down(span_bytes(level)),
+                    pa,
+                    bytes: span_bytes(level),
+                    rights: entry_rights(format, raw),
+                    attr_index: entry_attr_index(raw),
+                    raw,
+                    level,
+                    // The descriptions list the tables by level.
+                    table: level,
+                    elsewhere: None,
+                });
+            }
+        }
+        level += 1;
+    }
 }
 
 /// Encodes a 4 KiB page entry at level 3, inner-shareable. The low 12 bits of `pa` and bits over 47 are dropped, as is

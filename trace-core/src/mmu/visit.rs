@@ -2,20 +2,13 @@
 
 use super::fault::MmuError;
 use super::leaf::{Leaf, Rights};
+use super::limits::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES};
 use super::walk::{ALL_RIGHTS, Decoded, EntryKind, LeafSource, PhysMemory, read_entry};
 use crate::page_table_format::{EntryPart, PageTableFormat, TableKind};
 use crate::recording::{MmuFormat, Page};
 use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
-
-/// Maximum number of tables in a traversal.
-pub const MAX_TABLES: usize = 1 << 16;
-/// Maximum number of entries with content in a traversal.
-pub const MAX_ENTRIES: u64 = 1 << 27;
-/// Maximum number of pages and blocks in a traversal: 32 GiB if all are 4 KiB pages. One page image can be in any
-/// number of frames, so the file size is no limit.
-pub const MAX_LEAVES: u64 = 1 << 23;
 
 /// A table that a traversal entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

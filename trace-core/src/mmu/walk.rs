@@ -2,6 +2,7 @@
 
 use super::fault::WalkFault;
 use super::leaf::{Leaf, Rights};
+use super::mali;
 use crate::json_forms;
 use crate::page_table_format::{EntryRule, MemoryName, PageTableFormat, RuleTarget, TableKind};
 use crate::recording::{MemoryView, MmuFormat, Page};
@@ -120,7 +121,10 @@ pub fn translate(
     va: GpuVa,
     mem: &(impl PhysMemory + ?Sized),
 ) -> Result<Leaf, WalkFault> {
-    walk_with(format.description(), root, va, mem, |_| {})
+    match format {
+        MmuFormat::Described(described) => walk_with(described.description(), root, va, mem, |_| {}),
+        _ => mali::translate(format, root, va, mem),
+    }
 }
 
 /// Translates one address and returns every entry on the way.

@@ -37,6 +37,11 @@ impl Identity {
     /// Start of a note about a job that hangs, in such a recording. The number of the job and a colon follow; the note
     /// ends this job.
     pub const HANG_NOTE: &'static str = "hang of job ";
+    /// Value of [`Self::source`] for a device core dump of the Linux driver msm. Its jobs are command streams too.
+    pub const MSM_CORE_DUMP: &'static str = "msm-devcoredump";
+    /// Value of [`Self::source`] for a device core dump of the Linux driver etnaviv. It does not identify the GPU, and the
+    /// driver fixes the layout of the registers.
+    pub const ETNAVIV_CORE_DUMP: &'static str = "etnaviv-devcoredump";
     /// Value of [`Self::source`] if the page images of the source include the page tables.
     pub const RAW_MEMORY: &'static str = "raw-memory";
 }

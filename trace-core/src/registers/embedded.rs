@@ -84,6 +84,7 @@ pub(super) const ALL: &[Files] = &[
     embedded!["edu/map.toml", "edu/edu.toml", "edu/dma.toml"],
     embedded!["pl031/map.toml", "pl031/rtc.toml", "pl031/id.toml"],
     embedded!["v3d/map.toml", "v3d/core.toml"],
+    embedded!["vivante/map.toml", "vivante/registers.toml"],
     embedded!["nvidia-usermode/map.toml", "nvidia-usermode/usermode.toml"],
     embedded!["pci-config/map.toml", "pci-config/header.toml"],
     embedded!["adreno-a2xx/map.toml", "adreno-a2xx/registers.toml"],

@@ -5,7 +5,7 @@
 
 use super::recorded::is_map_for;
 use super::{RegisterMap, embedded, register_space};
-use crate::recording::{Recording, Space};
+use crate::recording::{Identity, Recording, Space};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -138,9 +138,10 @@ impl RegisterMap {
     pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(Self::for_hardware);
         let known = on_bus.or_else(|| Self::for_gpu(recording.metadata.identity.gpu_id));
-        // Driver traces do not name their device; the kernel driver fixes the layout of the pages that programs map.
-        let is_driver_trace = recording.driver_trace().is_some();
-        known.or_else(|| Self::for_space_of(recording).filter(|_| is_driver_trace))
+        // Driver traces and dumps of etnaviv do not name their device; the kernel driver fixes the layout.
+        let is_fixed =
+            recording.driver_trace().is_some() || recording.metadata.identity.source == Identity::ETNAVIV_CORE_DUMP;
+        known.or_else(|| Self::for_space_of(recording).filter(|_| is_fixed))
     }
 
     /// Returns the map that the jobs of a recording depend on: the embedded map for its device. If the recording has

@@ -1,5 +1,7 @@
 //! The signal changes of each event: registers with their known bits, jobs, interrupts, memory.
 
+pub(crate) use crate::value::Value;
+
 use crate::locations::{AccessedBytes, Location, Locations};
 use crate::{ExportSummary, Source, WavesError};
 use std::collections::HashMap;
@@ -67,37 +69,8 @@ pub(crate) enum RegisterSignal {
     Writes,
 }
 
-/// A value of up to 64 bits, some of which may be unknown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Value {
-    pub bits: u64,
-    /// Mask of the known bits.
-    pub known: u64,
-}
-
-impl Value {
-    fn from_bits(bits: u64) -> Self {
-        Self { bits, known: u64::MAX }
-    }
-
-    /// Whether all of the lowest `bits` bits are known, 1 to 64.
-    pub fn is_known(self, bits: u32) -> bool {
-        let mask = lowest(bits);
-        self.known & mask == mask
-    }
-
-    /// Returns the lowest `bits` bits.
-    pub fn low(self, bits: u32) -> u64 {
-        self.bits & lowest(bits)
-    }
-}
-
 fn bytes_of(bits: u32) -> u8 {
     bits.div_ceil(8).clamp(1, 8) as u8
-}
-
-fn lowest(bits: u32) -> u64 {
-    u64::MAX >> (64 - bits.clamp(1, 64))
 }
 
 /// The receiver of a walk's changes.

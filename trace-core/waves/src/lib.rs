@@ -10,6 +10,7 @@ mod names;
 mod perfetto;
 mod protobuf;
 mod sink;
+mod value;
 mod vcd;
 
 use std::io;

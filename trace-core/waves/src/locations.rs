@@ -1,6 +1,6 @@
 //! The values of locations of register spaces. A location shows its bytes, whichever access changed them last.
 
-use crate::changes::Value;
+use crate::value::Value;
 use std::collections::BTreeMap;
 
 /// Maximum size of a location, bytes.

@@ -281,19 +281,19 @@ pub const REFERENCE: Form = form(
 pub const MAPPING: Form = form(
     "app/src/cli/verbs/pagetables.rs",
     "Mapping",
-    "address_space:n format:s root:h va:h end:h pages:n rights:s attribute:n pa:h? executable_and_writable:b \
-     mapped_twice_pages:n mapped_twice:a pages_without_content:n",
+    "address_space:n format:s root:h va:h end:h pages:n rights:s attribute:n pa:h? memory:s? \
+     executable_and_writable:b mapped_twice_pages:n mapped_twice:a pages_without_content:n",
 );
 pub const ALIAS: Form = form("trace-core/src/mmu/tally.rs", "Alias", "va:h pages:n also:h pa:h");
 pub const WALK: Form = form(
     "app/src/cli/verbs/pagetables.rs",
     "Walk",
-    "address_space:n va:h steps:a pa:h? rights:s? fault:s?",
+    "address_space:n va:h steps:a pa:h? rights:s? memory:s? fault:s?",
 );
 pub const WALK_STEP: Form = form(
     "trace-core/src/mmu/walk.rs",
     "WalkStep",
-    "level:n index:n entry_at:h raw:h kind:s",
+    "level:n table:s index:n entry_at:h raw:h kind:s memory:s~",
 );
 pub const MAP_IMPORT: Form = form(
     "app/src/cli/verbs/regmaps.rs",

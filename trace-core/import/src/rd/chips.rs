@@ -21,34 +21,34 @@ const MODELS: [(u32, &str, u32); 9] = [
 
 /// The GPU of a file: some files have a number, others a chip id, many have both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Chip {
+pub(crate) struct Chip {
     number: u32,
     id: u64,
 }
 
 impl Chip {
     /// Sets the number, `630`. The first that is not 0 counts.
-    pub(super) fn take_number(&mut self, number: u32) {
+    pub(crate) fn take_number(&mut self, number: u32) {
         if self.number == 0 {
             self.number = number;
         }
     }
 
     /// Sets the chip id; its upper half holds fuses, which do not identify the model. The first that is not 0 counts.
-    pub(super) fn take_id(&mut self, id: u64) {
+    pub(crate) fn take_id(&mut self, id: u64) {
         if self.id as u32 == 0 {
             self.id = id;
         }
     }
 
     /// Whether the file has neither.
-    pub(super) fn is_unknown(self) -> bool {
+    pub(crate) fn is_unknown(self) -> bool {
         self.number == 0 && self.id as u32 == 0
     }
 
     /// Returns the chip id without fuses: as given, or derived from the number, with a patch level of 0xff for any.
     /// Returns 0 if nothing is known.
-    pub(super) fn gpu_id(self) -> u32 {
+    pub(crate) fn gpu_id(self) -> u32 {
         match (self.id as u32, self.number) {
             (0, 0) => 0,
             (0, n) => ((n / 100) & 0xff) << 24 | (n / 10 % 10) << 16 | (n % 10) << 8 | PATCH,
@@ -64,7 +64,7 @@ impl Chip {
     }
 
     /// Returns the generation of commands and registers, or 0 if nothing is known.
-    pub(super) fn generation(self) -> u32 {
+    pub(crate) fn generation(self) -> u32 {
         match (self.model(), self.gpu_id() >> 24) {
             (Some((_, generation)), _) => generation,
             (None, 0x43) => 7,
@@ -74,7 +74,7 @@ impl Chip {
     }
 
     /// Returns the name of the model; empty if nothing is known.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let id = self.gpu_id();
         let [generation, major, minor, _] = id.to_be_bytes();
         match (self.number, self.model()) {

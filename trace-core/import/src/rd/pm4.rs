@@ -10,7 +10,7 @@ use trace_core::GpuVa;
 /// Maximum nesting depth of indirect commands; the hardware has less.
 const MAX_DEPTH: u8 = 8;
 /// Number of registers that a packet can address.
-pub(super) const REGISTERS: u32 = 1 << 19;
+pub(crate) const REGISTERS: u32 = 1 << 19;
 
 /// Draw modes that a state group can apply to, one bit each: binning, each bin, direct rendering.
 const BINNING: u32 = 1;
@@ -60,14 +60,14 @@ pub struct WalkSummary {
 }
 
 /// A register write.
-pub(super) struct RegisterWrite {
+pub(crate) struct RegisterWrite {
     /// Number of the register: its byte offset divided by four.
     pub register: u32,
     pub value: u32,
 }
 
 /// Buffers with their contents, by address.
-pub(super) type Buffers = BTreeMap<GpuVa, Vec<u8>>;
+pub(crate) type Buffers = BTreeMap<GpuVa, Vec<u8>>;
 
 /// A state group that draws load.
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ struct Group {
 }
 
 /// Executes command streams.
-pub(super) struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     buffers: &'a Buffers,
     generation: u32,
     modes: u32,
@@ -92,7 +92,7 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Creates a walk of commands in `buffers` for a GPU of this generation. `modes` is the result of the previous
     /// walk, or [`every_mode`].
-    pub(super) fn new(
+    pub(crate) fn new(
         buffers: &'a Buffers,
         generation: u32,
         modes: u32,
@@ -111,12 +111,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the summary, the modes at the end, and the number of words left.
-    pub(super) fn end(self) -> (WalkSummary, u32, u64) {
+    pub(crate) fn end(self) -> (WalkSummary, u32, u64) {
         (self.walked, self.modes, self.left)
     }
 
     /// Executes `words` words at an address.
-    pub(super) fn commands(&mut self, at: GpuVa, words: u32) {
+    pub(crate) fn commands(&mut self, at: GpuVa, words: u32) {
         self.run(at, words, 0);
     }
 
@@ -141,6 +141,15 @@ impl<'a> Walk<'a> {
             .take(words as usize)
             .map(super::sections::word)
             .collect();
+        self.execute(&all, depth);
+    }
+
+    /// Executes words that need not follow each other in memory: those of a ring.
+    pub(crate) fn ring_words(&mut self, words: &[u32]) {
+        self.execute(words, 0);
+    }
+
+    fn execute(&mut self, all: &[u32], depth: u8) {
         let mut next = 0usize;
         while let Some(&header) = all.get(next) {
             if self.left == 0 {
@@ -291,8 +300,13 @@ impl<'a> Walk<'a> {
 }
 
 /// Returns all draw modes: the state before commands set one.
-pub(super) fn every_mode() -> u32 {
+pub(crate) fn every_mode() -> u32 {
     BINNING | BINS | DIRECT
+}
+
+/// Whether a word is the header of a packet with its parity bits, which GPUs have from the fifth generation on.
+pub(crate) fn is_checked_header(word: u32) -> bool {
+    matches!(word >> 28, 4 | 7) && packet(word).is_some()
 }
 
 enum Packet {
