@@ -63,6 +63,18 @@ impl<'a> Side<'a> {
             None => vec![ByteState::Unmapped; out.len()],
         }
     }
+
+    /// Returns the first offset from `from` on, and before `end`, whose page may have content.
+    fn next_content(&self, from: u64, end: u64) -> u64 {
+        let Some(first) = self.buffer.va.checked_add(from) else {
+            return end;
+        };
+        let last = self.buffer.va.saturating_add(end);
+        match self.memory.next_content(first, last) {
+            next if next == last => end,
+            next => next - self.buffer.va,
+        }
+    }
 }
 
 /// Compares the buffers that both recordings have by name, in the order of the first; then adds those that only one
@@ -137,6 +149,17 @@ fn pair(
     let mut from = 0u64;
     while from < common {
         progress.check()?;
+        // A buffer may be much larger than what is recorded of it. Whole pieces without content on a side are skipped.
+        let next = one.next_content(from, common).max(two.next_content(from, common));
+        let skipped = match next == common {
+            true => common - from,
+            false => (next - from) / PIECE as u64 * PIECE as u64,
+        };
+        if skipped > 0 {
+            out.unknown += skipped;
+            from += skipped;
+            continue;
+        }
         let len = usize::try_from(common - from).unwrap_or(PIECE).min(PIECE);
         let (Some(p), Some(q)) = (here.get_mut(..len), there.get_mut(..len)) else {
             break;
@@ -190,6 +213,78 @@ pub(super) fn count_differing(a: &[u8], b: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::count_differing;
+    use crate::mmu::{self, Rights};
+    use crate::progress::Progress;
+    use crate::recording::{
+        AddressSpace, Buffer, BufferRole, ElementType, FrameRole, MemoryBuilder, MmuFormat, Recording,
+    };
+    use crate::{GpuVa, PhysAddr};
+
+    /// Returns a recording with a large buffer, of which the first page and one in the middle have content.
+    fn with_large_buffer(byte: u8, bytes: u64) -> Recording {
+        const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
+        let mut memory = MemoryBuilder::new();
+        let mut frames = Vec::new();
+        let tables = [(1u64, [(0, 2), (64, 5)]), (2, [(0, 3), (0, 3)]), (3, [(0, 4), (0, 4)])];
+        let mut add = |frame: u64, entries: &[(usize, u64)]| {
+            let mut page = [0; 4096];
+            for (n, entry) in entries {
+                page[n * 8..n * 8 + 8].copy_from_slice(&entry.to_le_bytes());
+            }
+            frames.push((frame, memory.add_page(&page), FrameRole::Table));
+        };
+        for (frame, entries) in tables {
+            add(
+                frame,
+                &entries.map(|(n, next)| (n, mmu::encode_table(FORMAT, PhysAddr::new(next << 12)))),
+            );
+        }
+        add(
+            4,
+            &[(0, mmu::encode_leaf(FORMAT, PhysAddr::new(0x8000), Rights::RW, 0))],
+        );
+        for (frame, next) in [(5u64, 6u64), (6, 7)] {
+            add(frame, &[(0, mmu::encode_table(FORMAT, PhysAddr::new(next << 12)))]);
+        }
+        add(
+            7,
+            &[(0, mmu::encode_leaf(FORMAT, PhysAddr::new(0x9000), Rights::RW, 0))],
+        );
+        frames.push((8, memory.add_page(&[byte; 4096]), FrameRole::Data));
+        frames.push((9, memory.add_page(&[byte + 1; 4096]), FrameRole::Data));
+        memory.add_snapshot(0, frames);
+        let mut recording = Recording {
+            memory: memory.finish(),
+            ..Recording::default()
+        };
+        recording.metadata.address_spaces.push(AddressSpace {
+            number: 0,
+            format: FORMAT,
+            root: PhysAddr::new(0x1000),
+            memattr: 0,
+            transcfg: 6,
+        });
+        recording.metadata.buffers.push(Buffer {
+            name: "large".into(),
+            role: BufferRole::Shared,
+            va: GpuVa::ZERO,
+            bytes,
+            element: ElementType::U8,
+            address_space: 0,
+        });
+        recording
+    }
+
+    /// A damaged file stated such sizes, and each byte was compared.
+    #[test]
+    fn parts_of_a_buffer_without_content_take_no_time() {
+        for bytes in [1 << 46, u64::MAX] {
+            let (a, b) = (with_large_buffer(7, bytes), with_large_buffer(9, bytes));
+            let found = super::diff(&a, &b, &super::Rules::default(), &Progress::new()).unwrap();
+            assert_eq!((found.len(), found[0].bytes_differ), (1, 8192));
+            assert_eq!(found[0].unknown, bytes - 8192);
+        }
+    }
 
     #[test]
     fn bytes_that_differ_are_counted() {

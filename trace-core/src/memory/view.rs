@@ -7,6 +7,9 @@ use std::ops::{ControlFlow, Range};
 
 /// Maximum size of a read by [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`], bytes: 1 GiB.
 pub const MAX_READ: u64 = 1 << 30;
+/// Maximum number of ranges without content that are skipped at once.
+const MAX_SKIPS: usize = 1 << 12;
+
 /// GPU memory read through virtual addresses.
 pub trait GpuMemory {
     /// Fills `out` with the bytes at `va`. Returns `false` if a byte of the range is unmapped or without content;
@@ -99,6 +102,33 @@ impl<'a> GpuMemoryView<'a> {
     #[must_use]
     pub fn physical_address(&self, va: GpuVa) -> Option<PhysAddr> {
         self.translate(va).ok()?.target(va)
+    }
+
+    /// Returns the first address from `from` on, and before `end`, whose page may have content; `end` if there is none.
+    /// Ranges that are not mapped are skipped as a whole. After some steps it returns the address so far.
+    pub(crate) fn next_content(&self, from: GpuVa, end: GpuVa) -> GpuVa {
+        let mut at = from;
+        for _ in 0..MAX_SKIPS {
+            if at >= end || self.page(at).1 == ByteState::Content {
+                break;
+            }
+            let covered = match self.translate(at) {
+                // The last entry that was read covers what is not mapped. Without one, nothing is.
+                Err(_) => match mmu::walk(self.space.format, self.space.root, at, &self.view)
+                    .steps
+                    .last()
+                {
+                    Some(step) => step.span_bytes,
+                    None => return end,
+                },
+                Ok(_) => PAGE_BYTES,
+            };
+            let Some(next) = at.align_down(covered).checked_add(covered) else {
+                return end;
+            };
+            at = next;
+        }
+        at.min(end)
     }
 
     /// Calls `each` for every part of a range within one page: address, offset from the start of the range, length,
