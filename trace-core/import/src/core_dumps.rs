@@ -14,6 +14,8 @@ pub mod i915;
 pub mod msm;
 pub mod panthor;
 mod stream_events;
+#[cfg(test)]
+mod test_dumps;
 pub mod xe;
 
 /// Number of first bytes of a file in which its heading is searched: other lines may come before it.

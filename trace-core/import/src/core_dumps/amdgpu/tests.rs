@@ -1,6 +1,7 @@
 //! Tests of dumps of amdgpu. The dumps are made here, in the form of the kernel's `amdgpu_dev_coredump.c`.
 
 use super::*;
+use crate::core_dumps::test_dumps::{assert_opens_cut, assert_used_whole, list_messages, open_text};
 use std::fmt::Write as _;
 use trace_core::GpuVa;
 use trace_core::families::find_family;
@@ -36,17 +37,7 @@ fn dump() -> String {
 }
 
 fn open(text: &str) -> Recording {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("data");
-    std::fs::write(&path, text).unwrap();
-    assert!(fits(&path));
-    let opened = crate::open(&path, &crate::OpenOptions::default(), &Progress::new());
-    opened.and_then(crate::Opened::into_recording).unwrap()
-}
-
-fn list_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-    let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
-    of_kind.map(|f| f.message.as_str()).collect()
+    open_text(text, fits)
 }
 
 #[test]
@@ -90,29 +81,13 @@ fn complete_dump_opens_with_memory_and_commands() {
     let view = |space: usize| GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[space]);
     assert_eq!(view(0).read_range(GpuVa::new(0x1_0080_0008), 4).bytes, [7, 0, 0, 0]);
     assert_eq!(view(1).read_range(GpuVa::new(2 << 32), 4).bytes, [1, 0, 0, 0]);
-    assert!(
-        list_messages(&r, FindingKind::NotUsed).is_empty(),
-        "{:?}",
-        r.metadata.findings
-    );
-    assert!(
-        list_messages(&r, FindingKind::TruncatedSection).is_empty(),
-        "{:?}",
-        r.metadata.findings
-    );
+    assert_used_whole(&r);
 }
 
 #[test]
 fn truncated_dump_opens_as_far_as_it_goes() {
     let whole = dump();
-    for cut in (40..whole.len()).step_by(11) {
-        let part = whole.get(..cut).unwrap();
-        let r = open(part);
-        assert!(
-            part.ends_with('\n') || !list_messages(&r, FindingKind::TruncatedSection).is_empty(),
-            "{cut}"
-        );
-    }
+    assert_opens_cut(&whole, (40, 11), open);
     let r = open(whole.strip_suffix("0xffff1000\n").unwrap());
     let messages = list_messages(&r, FindingKind::TruncatedSection);
     assert_eq!(messages, ["indirect buffer 0 has 4 words, but only 3 are in the dump"]);

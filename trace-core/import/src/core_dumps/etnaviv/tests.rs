@@ -1,6 +1,7 @@
 //! Tests of dumps of etnaviv. The dumps are made here, in the form of the kernel's `etnaviv_dump.c`.
 
 use super::*;
+use crate::core_dumps::test_dumps::list_messages;
 use trace_core::PhysAddr;
 use trace_core::families::find_family;
 use trace_core::memory::GpuMemoryView;
@@ -59,11 +60,6 @@ fn read(bytes: &[u8]) -> Result<Recording, ImportError> {
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(fits(&path), bytes.starts_with(&MAGIC));
     import(&path, &Progress::new())
-}
-
-fn list_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-    let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
-    of_kind.map(|f| f.message.as_str()).collect()
 }
 
 #[test]

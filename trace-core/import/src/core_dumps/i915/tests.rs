@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::core_dumps::ascii85::encode;
+use crate::core_dumps::test_dumps::{assert_opens_cut, list_messages, open_text};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write as _;
@@ -36,17 +37,7 @@ fn state() -> String {
 }
 
 fn open(text: &str) -> Recording {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("error");
-    std::fs::write(&path, text).unwrap();
-    assert!(fits(&path));
-    let opened = crate::open(&path, &crate::OpenOptions::default(), &Progress::new());
-    opened.and_then(crate::Opened::into_recording).unwrap()
-}
-
-fn list_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-    let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
-    of_kind.map(|f| f.message.as_str()).collect()
+    open_text(text, fits)
 }
 
 #[test]
@@ -89,14 +80,7 @@ fn complete_state_opens_with_registers_memory_and_commands() {
 #[test]
 fn truncated_state_opens_as_far_as_it_goes() {
     let whole = state();
-    for cut in (20..whole.len()).step_by(9) {
-        let part = whole.get(..cut).unwrap();
-        let r = open(part);
-        assert!(
-            part.ends_with('\n') || !list_messages(&r, FindingKind::TruncatedSection).is_empty(),
-            "{cut}"
-        );
-    }
+    assert_opens_cut(&whole, (20, 9), open);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of dumps of panthor. The dumps are made here, in the form of the patches of 2024.
 
 use super::*;
+use crate::core_dumps::test_dumps::{assert_used_whole, list_messages};
 use trace_core::families::find_family;
 use trace_core::memory::GpuMemoryView;
 
@@ -55,11 +56,6 @@ fn read(bytes: &[u8]) -> Result<Recording, ImportError> {
     import(&path, &Progress::new())
 }
 
-fn list_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-    let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
-    of_kind.map(|f| f.message.as_str()).collect()
-}
-
 #[test]
 fn complete_dump_opens_with_memory_and_instructions() {
     let r = read(&dump()).unwrap();
@@ -77,16 +73,7 @@ fn complete_dump_opens_with_memory_and_instructions() {
     assert!(list_messages(&r, FindingKind::DriverError)[0].starts_with("a fault in queue 3"));
     let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
     assert_eq!(view.read_range(GpuVa::new(CALLED), 1).bytes, [77]);
-    assert!(
-        list_messages(&r, FindingKind::NotUsed).is_empty(),
-        "{:?}",
-        r.metadata.findings
-    );
-    assert!(
-        list_messages(&r, FindingKind::TruncatedSection).is_empty(),
-        "{:?}",
-        r.metadata.findings
-    );
+    assert_used_whole(&r);
 }
 
 #[test]

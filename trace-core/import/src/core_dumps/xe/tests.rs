@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::core_dumps::ascii85::encode;
+use crate::core_dumps::test_dumps::{assert_opens_cut, assert_used_whole, list_messages, open_text};
 use trace_core::families::find_family;
 use trace_core::memory::GpuMemoryView;
 
@@ -35,17 +36,7 @@ fn dump() -> String {
 }
 
 fn open(text: &str) -> Recording {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("data");
-    std::fs::write(&path, text).unwrap();
-    assert!(fits(&path));
-    let opened = crate::open(&path, &crate::OpenOptions::default(), &Progress::new());
-    opened.and_then(crate::Opened::into_recording).unwrap()
-}
-
-fn list_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-    let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
-    of_kind.map(|f| f.message.as_str()).collect()
+    open_text(text, fits)
 }
 
 fn marks(r: &Recording) -> Vec<&str> {
@@ -98,29 +89,13 @@ fn complete_dump_opens_with_registers_memory_and_commands() {
         "{errors:?}"
     );
     assert_eq!(list_messages(&r, FindingKind::NotRecorded).len(), 1);
-    assert!(
-        list_messages(&r, FindingKind::NotUsed).is_empty(),
-        "{:?}",
-        r.metadata.findings
-    );
-    assert!(
-        list_messages(&r, FindingKind::TruncatedSection).is_empty(),
-        "{:?}",
-        r.metadata.findings
-    );
+    assert_used_whole(&r);
 }
 
 #[test]
 fn truncated_dump_opens_as_far_as_it_goes() {
     let whole = dump();
-    for cut in (40..whole.len()).step_by(7) {
-        let part = whole.get(..cut).unwrap();
-        let r = open(part);
-        assert!(
-            part.ends_with('\n') || !list_messages(&r, FindingKind::TruncatedSection).is_empty(),
-            "{cut}"
-        );
-    }
+    assert_opens_cut(&whole, (40, 7), open);
 }
 
 #[test]
