@@ -9,7 +9,7 @@ mod commands;
 
 use super::dump_contents::{DumpContents, cut_text, parse_hex, parse_number};
 use super::dump_lines::{DumpLine, DumpLines, head_has_line};
-use crate::error::{FilePosition, ImportError};
+use crate::error::ImportError;
 use commands::Commands;
 use std::path::Path;
 use trace_core::families::amdgpu;
@@ -41,11 +41,12 @@ fn is_heading(line: &str) -> bool {
 ///
 /// When the file cannot be read, has no line of a dump, or the work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut lines = DumpLines::open(path, progress)?;
-    let Some(foreign) = lines.skip_to(is_heading)? else {
-        let message = format!("no line is the heading of a dump of amdgpu: `{HEADING}` is missing");
-        return Err(ImportError::malformed(path, FilePosition::Whole, message));
-    };
+    let (mut lines, foreign) = DumpLines::open_at(
+        path,
+        progress,
+        is_heading,
+        &format!("no line is the heading of a dump of amdgpu: `{HEADING}` is missing"),
+    )?;
     let mut dump = AmdgpuDump {
         contents: DumpContents::new("amdgpu", SOURCE),
         part: Part::Head,

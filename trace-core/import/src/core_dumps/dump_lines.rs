@@ -1,6 +1,6 @@
 //! The lines of a dump that is text, packed or not. A line of a buffer may have hundreds of megabytes.
 
-use crate::error::ImportError;
+use crate::error::{FilePosition, ImportError};
 use crate::unpacked_file::{is_damage, read_head, unpacked};
 use std::borrow::Cow;
 use std::fs::File;
@@ -53,7 +53,7 @@ pub(super) struct DumpLines<'a> {
 }
 
 impl<'a> DumpLines<'a> {
-    pub(super) fn open(path: &'a Path, progress: &'a Progress) -> Result<Self, ImportError> {
+    fn open(path: &'a Path, progress: &'a Progress) -> Result<Self, ImportError> {
         let io = |e| ImportError::io(path, e);
         let file = File::open(path).map_err(io)?;
         progress.set_total(file.metadata().map_err(io)?.len().max(1));
@@ -129,25 +129,29 @@ impl<'a> DumpLines<'a> {
         &self.end
     }
 
-    /// Skips the lines before the first one for which `is_heading` is true; that line is returned next. Returns the
-    /// number of skipped lines that are not empty and not the `---` of YAML, or `None` if no line is a heading.
+    /// Opens a dump, and skips the lines before the first one for which `is_heading` is true; that line is returned
+    /// next. Returns the number of skipped lines too, of those that are not empty and not the `---` of YAML.
     ///
     /// # Errors
     ///
-    /// Same as [`DumpLines::next_line`].
-    pub(super) fn skip_to(&mut self, is_heading: impl Fn(&str) -> bool) -> Result<Option<u64>, ImportError> {
+    /// When no line is a heading, with the message `missing`; otherwise the same as [`DumpLines::next_line`].
+    pub(super) fn open_at(
+        path: &'a Path,
+        progress: &'a Progress,
+        is_heading: impl Fn(&str) -> bool,
+        missing: &str,
+    ) -> Result<(Self, u64), ImportError> {
+        let mut lines = Self::open(path, progress)?;
         let mut skipped = 0;
-        loop {
-            let Some(line) = self.next_line()? else {
-                return Ok(None);
-            };
+        while let Some(line) = lines.next_line()? {
             let text = line.to_text();
             if is_heading(&text) {
-                self.is_repeated = true;
-                return Ok(Some(skipped));
+                lines.is_repeated = true;
+                return Ok((lines, skipped));
             }
             skipped += u64::from(!matches!(text.trim(), "" | "---"));
         }
+        Err(ImportError::malformed(path, FilePosition::Whole, missing))
     }
 }
 

@@ -10,7 +10,7 @@ use super::dump_lines::{DumpLine, DumpLines, head_has_line};
 use super::dumped_memory::DumpedRange;
 use super::stream_events::{StreamEvents, max_words};
 use super::xe::engine_registers;
-use crate::error::{FilePosition, ImportError};
+use crate::error::ImportError;
 use flate2::read::ZlibDecoder;
 use std::io::Read as _;
 use std::path::Path;
@@ -52,11 +52,12 @@ fn is_heading(line: &str) -> bool {
 ///
 /// When the file cannot be read, has no line of an error state, or the work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut lines = DumpLines::open(path, progress)?;
-    let Some(foreign) = lines.skip_to(is_heading)? else {
-        let message = "no line is the first one of an error state of i915: `GPU HANG: ecode` is missing";
-        return Err(ImportError::malformed(path, FilePosition::Whole, message));
-    };
+    let (mut lines, foreign) = DumpLines::open_at(
+        path,
+        progress,
+        is_heading,
+        "no line is the first one of an error state of i915: `GPU HANG: ecode` is missing",
+    )?;
     let mut state = ErrorState {
         contents: DumpContents::new("i915", SOURCE),
         hang: String::new(),

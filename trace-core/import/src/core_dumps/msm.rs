@@ -11,7 +11,7 @@ mod rings;
 use super::ascii85;
 use super::dump_contents::{DumpContents, cut_text, parse_hex, parse_number};
 use super::dump_lines::{DumpLine, DumpLines, head_has_line};
-use crate::error::{FilePosition, ImportError};
+use crate::error::ImportError;
 use crate::rd::chips::Chip;
 use objects::DumpedObject;
 use rings::Rings;
@@ -50,12 +50,13 @@ fn is_module(line: &str) -> bool {
 ///
 /// When the file cannot be read, has no line of a dump, or the work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut lines = DumpLines::open(path, progress)?;
     let mut dump = MsmDump::new();
-    let Some(foreign) = lines.skip_to(|line| line.starts_with("kernel: ") || is_module(line))? else {
-        let message = "no line is the heading of a dump of msm: `module: msm` is missing";
-        return Err(ImportError::malformed(path, FilePosition::Whole, message));
-    };
+    let (mut lines, foreign) = DumpLines::open_at(
+        path,
+        progress,
+        |line| line.starts_with("kernel: ") || is_module(line),
+        "no line is the heading of a dump of msm: `module: msm` is missing",
+    )?;
     while let Some(line) = lines.next_line()? {
         dump.take(&line);
     }

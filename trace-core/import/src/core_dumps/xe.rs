@@ -10,7 +10,7 @@ pub(super) mod engine_registers;
 use super::dump_contents::{DumpContents, cut_text, parse_number};
 use super::dump_lines::{DumpLine, DumpLines, head_has_line};
 use super::stream_events::{StreamEvents, max_words};
-use crate::error::{FilePosition, ImportError};
+use crate::error::ImportError;
 use blobs::Blobs;
 use std::path::Path;
 use trace_core::GpuVa;
@@ -45,11 +45,12 @@ fn is_heading(line: &str) -> bool {
 ///
 /// When the file cannot be read, has no line of a dump, or the work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut lines = DumpLines::open(path, progress)?;
-    let Some(foreign) = lines.skip_to(is_heading)? else {
-        let message = format!("no line is the heading of a dump of xe: `{HEADING}` is missing");
-        return Err(ImportError::malformed(path, FilePosition::Whole, message));
-    };
+    let (mut lines, foreign) = DumpLines::open_at(
+        path,
+        progress,
+        is_heading,
+        &format!("no line is the heading of a dump of xe: `{HEADING}` is missing"),
+    )?;
     let mut dump = XeDump {
         contents: DumpContents::new("xe", SOURCE),
         part: Part::Head,

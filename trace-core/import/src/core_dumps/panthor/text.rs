@@ -7,7 +7,7 @@ use crate::core_dumps::ascii85;
 use crate::core_dumps::dump_contents::{DumpContents, cut_text, parse_number};
 use crate::core_dumps::dump_lines::{DumpLine, DumpLines, head_has_line};
 use crate::core_dumps::dumped_memory::DumpedRange;
-use crate::error::{FilePosition, ImportError};
+use crate::error::ImportError;
 use std::path::Path;
 use trace_core::GpuVa;
 use trace_core::families::BufferContents;
@@ -32,11 +32,12 @@ pub(super) fn fits(path: &Path) -> bool {
 
 /// Imports a dump.
 pub(super) fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut lines = DumpLines::open(path, progress)?;
-    let Some(foreign) = lines.skip_to(|line| line == "header:")? else {
-        let message = "no line is the heading of a dump of panthor: `header:` is missing";
-        return Err(ImportError::malformed(path, FilePosition::Whole, message));
-    };
+    let (mut lines, foreign) = DumpLines::open_at(
+        path,
+        progress,
+        |line| line == "header:",
+        "no line is the heading of a dump of panthor: `header:` is missing",
+    )?;
     let mut dump = TextDump {
         contents: DumpContents::new("panthor", SOURCE),
         section: String::new(),
