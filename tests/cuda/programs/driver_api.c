@@ -423,6 +423,8 @@ static void array(const char *part) {
     CHECK(cu.ArrayCreate(&created, &description));
     CHECK(cu.MemcpyHtoA(created, 0, input, bytes));
     CHECK(cu.MemcpyAtoD(target, created, 0, bytes));
+    // The copies are on the default stream, for which a non-blocking stream does not wait.
+    CHECK(cu.CtxSynchronize());
     launch_scale_add(target, target, 19, 12);
     synchronize();
     CHECK(cu.MemcpyDtoH(got, target, bytes));
