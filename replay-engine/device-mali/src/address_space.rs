@@ -39,8 +39,12 @@ pub(crate) enum Translation {
     Unmapped,
     /// Addresses are passed through unchanged.
     Identity,
-    /// Addresses are translated by page tables.
-    Tables { format: MmuFormat, root: PhysAddr },
+    /// Addresses of `va_bits` bits are translated by page tables.
+    Tables {
+        format: MmuFormat,
+        root: PhysAddr,
+        va_bits: u32,
+    },
 }
 
 /// Failed translation.
@@ -68,12 +72,30 @@ impl PhysMemory for ArenaMemory {
 }
 
 impl Translation {
+    /// Returns the translation by tables, of as many address bits as their format has.
+    pub(crate) fn tables(format: MmuFormat, root: PhysAddr) -> Self {
+        Self::Tables {
+            format,
+            root,
+            va_bits: mmu::VA_BITS,
+        }
+    }
+
+    /// Returns the translation of an MMU with this number of address bits.
+    pub(crate) fn within(self, bits: u32) -> Self {
+        match self {
+            Self::Tables { format, root, va_bits } => Self::Tables {
+                format,
+                root,
+                va_bits: va_bits.min(bits),
+            },
+            other => other,
+        }
+    }
+
     /// Returns the translation that the root and configuration registers select.
     fn from_registers(transtab: u64, transcfg: u64) -> Self {
-        let tables = |format| Self::Tables {
-            format,
-            root: mmu::root_from_register(format, transtab),
-        };
+        let tables = |format| Self::tables(format, mmu::root_from_register(format, transtab));
         match transcfg & 0xf {
             2 => Self::Identity,
             6 => tables(MmuFormat::Aarch64_4k),
@@ -123,7 +145,10 @@ impl Translation {
                     level: 0,
                 });
             }
-            Self::Tables { format, root } => (format, root),
+            Self::Tables { va_bits, .. } if va.get().checked_shr(va_bits).unwrap_or(0) != 0 => {
+                return Err(fault(exception::ADDRESS_SIZE, 0, false));
+            }
+            Self::Tables { format, root, .. } => (format, root),
         };
         let leaf = mmu::translate(format, root, va, memory).map_err(|f| match f {
             WalkFault::NotMapped { level } => fault(exception::TRANSLATION, level, false),
@@ -305,13 +330,7 @@ mod tests {
         assert_eq!(a.translation(), Translation::Unmapped);
         assert_eq!(a.command(1, 0), CommandResult::Done);
         let root = PhysAddr::new(0x1_4567_8000);
-        assert_eq!(
-            a.translation(),
-            Translation::Tables {
-                format: MmuFormat::Aarch64_4k,
-                root
-            }
-        );
+        assert_eq!(a.translation(), Translation::tables(MmuFormat::Aarch64_4k, root));
         assert_eq!(a.read(0x04), Some(1));
         a.write(0x30, 0x4200_0001);
         a.command(1, 0);
@@ -326,13 +345,29 @@ mod tests {
         assert_eq!(latch(0), Translation::Unmapped);
         assert_eq!(latch(0x8000 | 2), Translation::Identity);
         let root = PhysAddr::new(0x8000);
-        assert_eq!(
-            latch(0x8000 | 7),
-            Translation::Tables {
-                format: MmuFormat::MaliLpae,
-                root
+        assert_eq!(latch(0x8000 | 7), Translation::tables(MmuFormat::MaliLpae, root));
+    }
+
+    #[test]
+    fn tables_of_the_other_format_fault() {
+        let mut m = ArenaMemory::new(Arena {
+            base: PhysAddr::new(0x10_0000),
+            pages: 16,
+        });
+        let at = |frame: u64| PhysAddr::new(0x10_0000 + frame * 4096);
+        let [first, second] = MmuFormat::WRITTEN;
+        for (written, walked) in [(first, second), (second, first)] {
+            m.clear();
+            for level in 0..3 {
+                m.write(at(level), &mmu::encode_table(written, at(level + 1)).to_le_bytes())
+                    .unwrap();
             }
-        );
+            m.write(at(3), &mmu::encode_leaf(written, at(9), Rights::RW, 0).to_le_bytes())
+                .unwrap();
+            let read = |format| Translation::tables(format, at(0)).translate(GpuVa::new(8), Access::Read, &m);
+            assert_eq!(read(written), Ok(at(9) + 8));
+            assert_eq!(read(walked).map_err(|f| f.code), Err(0xc3));
+        }
     }
 
     #[test]
@@ -367,7 +402,7 @@ mod tests {
             };
             let leaf = mmu::encode_leaf(format, at(9), read_only, 0);
             m.write(at(3) + 8, &leaf.to_le_bytes()).unwrap();
-            let t = Translation::Tables { format, root: at(0) };
+            let t = Translation::tables(format, at(0));
             assert_eq!(t.translate(GpuVa::new(0x1234), Access::Read, &m), Ok(at(9) + 0x234));
             let code = |va, access| t.translate(GpuVa::new(va), access, &m).unwrap_err().code;
             assert_eq!(code(0x1234, Access::Write), 0xcb);
@@ -381,6 +416,13 @@ mod tests {
             .unwrap();
             let f = t.translate(GpuVa::new(1 << 39), Access::Read, &m).unwrap_err();
             assert_eq!((f.code, f.bus), (0xd1, true));
+            // An MMU with 13 address bits.
+            let code = |va| {
+                t.within(13)
+                    .translate(GpuVa::new(va), Access::Read, &m)
+                    .map_err(|f| f.code)
+            };
+            assert_eq!((code(0x1234), code(0x2234)), (Ok(at(9) + 0x234), Err(0xe0)));
         }
         let f = Translation::Unmapped
             .translate(GpuVa::new(5), Access::Read, &m)

@@ -70,10 +70,7 @@ impl PagedMemory {
         }
         Self {
             memory,
-            translation: Translation::Tables {
-                format,
-                root: PhysAddr::new(page),
-            },
+            translation: Translation::tables(format, PhysAddr::new(page)),
             bytes,
         }
     }

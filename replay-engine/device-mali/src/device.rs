@@ -263,7 +263,7 @@ impl SoftwareMali {
         }
         let affinity = setup.affinity & self.model.shader_present;
         let context = ChainContext {
-            translation: space.translation(),
+            translation: space.translation().within(self.model.va_bits),
             memory: &mut self.memory,
             anomalies: &mut self.anomalies,
             head: setup.head,

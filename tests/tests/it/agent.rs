@@ -170,7 +170,11 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         .iter()
         .map(|b| b["board"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["software:mali-g71", "software:mali-g52", "agent:lab/mali-g71"]);
+    let mut expected = ["g71", "g52", "g72", "g51", "g76", "g31"]
+        .map(|m| format!("software:mali-{m}"))
+        .to_vec();
+    expected.push("agent:lab/mali-g71".to_owned());
+    assert_eq!(names, expected);
 
     let agents = agent.run(&["agents", "--json"]).json();
     assert_eq!(
@@ -291,7 +295,9 @@ fn submission_runs_on_an_agent_and_a_wrong_gpu_is_refused() {
     let other = chains("vecadd-g52");
     let refused = agent.run(&["replay", other.to_str().unwrap(), "--on", "agent:lab/mali-g71"]);
     refused.assert_refused(
-        "the recording was made on a Mali-G52 (0x72120000), agent:lab/mali-g71 is a Mali-G71 (0x60a00002): \
+        "the recording was made on a Mali-G52 (0x72120000), agent:lab/mali-g71 is a Mali-G71 (0x60a00002), and the first runs shaders and descriptors of \
+             Bifrost's second generation (architecture 7), the second those of \
+             Bifrost's first generation (architecture 6): \
          software:mali-g52 would fit",
     );
 }

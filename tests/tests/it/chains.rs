@@ -182,14 +182,18 @@ fn submissions_are_refused_on_another_gpu() {
             "twopass",
             "mali-g71",
             "mali-g52",
-            "the recording was made on a Mali-G71 (0x60a00002), software:mali-g52 is a Mali-G52 (0x72120000): \
+            "the recording was made on a Mali-G71 (0x60a00002), software:mali-g52 is a Mali-G52 (0x72120000), and the first runs shaders and descriptors of \
+             Bifrost's first generation (architecture 6), the second those of \
+             Bifrost's second generation (architecture 7): \
              software:mali-g71 would fit",
         ),
         (
             "vecadd-g52",
             "mali-g52",
             "mali-g71",
-            "the recording was made on a Mali-G52 (0x72120000), software:mali-g71 is a Mali-G71 (0x60a00002): \
+            "the recording was made on a Mali-G52 (0x72120000), software:mali-g71 is a Mali-G71 (0x60a00002), and the first runs shaders and descriptors of \
+             Bifrost's second generation (architecture 7), the second those of \
+             Bifrost's first generation (architecture 6): \
              software:mali-g52 would fit",
         ),
     ] {
@@ -249,7 +253,7 @@ fn broken_submission_names_the_file_and_writes_no_output() {
         ),
         (
             &change("spec.json", "0x6000", "0x9999"),
-            "its job chains are for a GPU of id 0x9999, and no simulator models it (software:mali-g71: Mali-G71, software:mali-g52: Mali-G52)",
+            "its job chains are for a GPU of id 0x9999, and no simulator models it (software:mali-g71: Mali-G71, software:mali-g52: Mali-G52, software:mali-g72: Mali-G72, software:mali-g51: Mali-G51, software:mali-g76: Mali-G76, software:mali-g31: Mali-G31)",
         ),
         (
             &change("spec.json", "0x6000", "0x6000 "),

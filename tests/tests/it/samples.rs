@@ -123,7 +123,9 @@ fn another_gpus_recording_is_refused_with_exit_code_two() {
             "--json".as_ref(),
         ]);
         ended.assert_refused(
-            "the recording was made on a Mali-G52 (0x72120000), software:mali-g71 is a Mali-G71 (0x60a00002): \
+            "the recording was made on a Mali-G52 (0x72120000), software:mali-g71 is a Mali-G71 (0x60a00002), and the first runs shaders and descriptors of \
+             Bifrost's second generation (architecture 7), the second those of \
+             Bifrost's first generation (architecture 6): \
              software:mali-g52 would fit",
         );
     }
@@ -157,7 +159,8 @@ fn software_target_needs_no_key_folder() {
             .iter()
             .map(|b| b["board"].to_string())
             .collect();
-        assert_eq!(names, ["\"software:mali-g71\"", "\"software:mali-g52\""]);
+        let models = ["g71", "g52", "g72", "g51", "g76", "g31"];
+        assert_eq!(names, models.map(|m| format!("\"software:mali-{m}\"")));
         assert!(
             targets.err.starts_with("kinescope: cannot read the paired agents: ") && targets.err.lines().count() == 1,
             "{targets:?}"

@@ -3,6 +3,7 @@
 mod chain;
 mod event_relations;
 mod header;
+pub mod models;
 mod page_tables;
 mod payload;
 mod registers;

@@ -216,10 +216,11 @@ fn agent_lists_its_devices_and_reports_errors() {
     let text = String::from_utf8(agent(&["devices"], folder.path()).stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|l| l.split('\t').next()).collect();
     // The targets of WebAssembly programs and this machine's hardware follow the simulators.
-    assert_eq!(names[..2], ["software:mali-g71", "software:mali-g52"]);
+    let simulators = ["g71", "g52", "g72", "g51", "g76", "g31"].map(|m| format!("software:mali-{m}"));
+    assert_eq!(names[..6], simulators);
     let hardware = |n: &&str| ["pci:", "platform:", "cuda:"].iter().any(|bus| n.starts_with(bus));
     let is_known = |n: &&str| hardware(n) || ["cpu", "interpreter"].contains(n);
-    assert!(names[2..].iter().all(is_known), "{names:?}");
+    assert!(names[6..].iter().all(is_known), "{names:?}");
     let wrong = agent(&["serve", "--device", "toaster"], folder.path());
     let text = String::from_utf8(wrong.stderr).unwrap();
     assert_eq!(wrong.status.code(), Some(2));

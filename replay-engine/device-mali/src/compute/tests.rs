@@ -58,7 +58,7 @@ fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
     map(READ_ONLY, frame(10), Rights::RO);
     map(CODE, frame(11), Rights::RX);
     map(OUTSIDE, PhysAddr::new(0x1000), Rights::RW);
-    let t = Translation::Tables { format, root: frame(0) };
+    let t = Translation::tables(format, frame(0));
     (m, t)
 }
 

@@ -117,7 +117,7 @@ fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     }
     let root = PhysAddr::ZERO;
     let terms = ComputeParams {
-        translation: Translation::Tables { format, root },
+        translation: Translation::tables(format, root),
         model: Model::G71.data(),
         budget: Model::G71.data().budget,
         progress: None,
