@@ -12,6 +12,7 @@ mod error;
 mod kinds;
 mod legacy;
 mod memory;
+mod model_error;
 mod origin;
 mod pages;
 mod register_access;
@@ -32,6 +33,7 @@ pub use kinds::{
     PlannedLaunch, PlannedSubmissions, RegisterPlan,
 };
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
+pub use model_error::ModelError;
 pub use origin::Origin;
 pub use pages::{ComputedImages, PageImages, PageSource};
 pub(crate) use register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
@@ -79,6 +81,16 @@ pub enum RewriteKind {
     LeftOut,
     /// A feature is accepted that the device requires behind an IOMMU.
     Feature,
+    /// The plan is for another model than the recorded one.
+    Model,
+    /// An identity or feature register reads as that of the target's model.
+    Identity,
+    /// A mask of cores names the cores of the target.
+    CoreMask,
+    /// A set-up register has the value that fits the target's model.
+    UnitSetup,
+    /// Page tables, or the registers that select and describe them, have another format.
+    TableFormat,
 }
 
 /// One difference between a recording and its plan.
@@ -264,6 +276,29 @@ impl Plan {
         }
     }
 
+    /// Returns for which model the plan is, if not for the recorded one, with the number of rewrites of each kind that this
+    /// takes: `recorded on Mali-G71, compiled for Mali-G72: 24 rewrites of identity, 6 of core-mask`.
+    #[must_use]
+    pub fn describe_model(&self) -> Option<String> {
+        let model = self.rewrites.iter().find(|r| r.kind == RewriteKind::Model)?;
+        let counts = RewriteKind::OF_MODELS.into_iter().filter_map(|kind| {
+            let count = self.rewrites.iter().filter(|r| r.kind == kind).count();
+            (count > 0).then(|| (count, kind.name()))
+        });
+        let counts: Vec<String> = counts
+            .enumerate()
+            .map(|(at, (count, name))| match (at, count) {
+                (0, 1) => format!("1 rewrite of {name}"),
+                (0, _) => format!("{count} rewrites of {name}"),
+                _ => format!("{count} of {name}"),
+            })
+            .collect();
+        Some(match counts.is_empty() {
+            true => model.detail.clone(),
+            false => format!("{}: {}", model.detail, counts.join(", ")),
+        })
+    }
+
     /// Returns the digests of all page images that the plan refers to, each once, ascending, without the page of zeros.
     #[must_use]
     pub fn digests(&self) -> BTreeSet<Digest> {
@@ -339,7 +374,7 @@ impl Plan {
 
 impl RewriteKind {
     /// All kinds, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::Root,
         Self::FlushId,
         Self::JobStatus,
@@ -351,7 +386,15 @@ impl RewriteKind {
         Self::Address,
         Self::LeftOut,
         Self::Feature,
+        Self::Model,
+        Self::Identity,
+        Self::CoreMask,
+        Self::UnitSetup,
+        Self::TableFormat,
     ];
+
+    /// The kinds of rewrites that another model takes.
+    const OF_MODELS: [Self; 4] = [Self::Identity, Self::CoreMask, Self::UnitSetup, Self::TableFormat];
 
     /// Returns the name of the kind in JSON, text and tables.
     #[must_use]
@@ -368,6 +411,11 @@ impl RewriteKind {
             Self::Address => "address",
             Self::LeftOut => "left-out",
             Self::Feature => "feature",
+            Self::Model => "model",
+            Self::Identity => "identity",
+            Self::CoreMask => "core-mask",
+            Self::UnitSetup => "unit-setup",
+            Self::TableFormat => "table-format",
         }
     }
 }

@@ -26,6 +26,7 @@ mod work;
 pub use chain::{ChainEnd, ChainJob, Dispatch, JobChain, JobWork, ShaderStage};
 pub use command_streams::{BufferContents, CommandSink, StreamSummary, words_at};
 pub use family::{EventRelation, Family, JobForm, TableCommand};
+pub use mali_jm::models::ModelMismatch;
 pub use shared_chains::read_shared_chains;
 pub use submits::{address_spaces, memory_at_submits};
 pub use work::{
@@ -55,6 +56,15 @@ pub static FAMILIES: &[&dyn Family] = &[
     &mali_jm::MaliJm,
     &mmio::Mmio,
 ];
+
+/// Checks whether recordings of one GPU compile for another one with the same register map, by the values of their id
+/// registers. `None`: recordings of GPUs with this map compile only for their own model.
+#[must_use]
+pub fn check_models(map: &RegisterMap, recorded: u32, target: u32) -> Option<Result<(), ModelMismatch>> {
+    let has_map = |f: &&dyn Family| f.register_map().is_some_and(|m| m.name() == map.name());
+    let family = FAMILIES.iter().copied().find(has_map)?;
+    family.check_models(recorded, target)
+}
 
 /// Returns the layout of an entry of page tables, from the first family whose register map has it.
 #[must_use]

@@ -4,6 +4,7 @@
 //! return an aligned 64-bit word: a recording, a plan's pages, a software GPU's memory.
 
 mod analysis;
+mod convert;
 mod fault;
 mod leaf;
 mod limits;
@@ -19,6 +20,7 @@ pub use analysis::{
     ContentHoleFinder, DoubleMapping, MappedPages, PageSpan, PagesWithoutContent, Scan, content_frames,
     count_mapped_pages, find_double_mappings, find_pages_without_content, scan,
 };
+pub use convert::{ConversionError, convert_attribute, convert_attributes, convert_entry};
 pub use fault::{MmuError, WalkFault};
 pub use leaf::{Leaf, Rights};
 pub use limits::{MAX_ENTRIES, MAX_LEAVES, MAX_TABLES};

@@ -83,8 +83,9 @@ impl State {
         }
         all.sort_by_key(|t| match t.fit {
             Fit::Fits => 0,
-            Fit::Unknown => 1,
-            Fit::Unfit => 2,
+            Fit::FitsRewritten => 1,
+            Fit::Unknown => 2,
+            Fit::Unfit => 3,
         });
         all
     }

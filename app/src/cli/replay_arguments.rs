@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trace_core::RegOffset;
 use trace_core::ranges;
+use trace_core::recording::MmuFormat;
 use wasm_recording::{RUN_SECTION, WasmRecordingError, is_wasm_run, is_whole_run};
 
 /// The key store of this program.
@@ -133,6 +134,14 @@ pub enum PaceArgument {
     Fast,
 }
 
+/// Parses the name of a format of page tables that plans can have.
+fn table_format(text: &str) -> Result<MmuFormat, String> {
+    let formats = MmuFormat::WRITTEN;
+    let names = formats.map(MmuFormat::name).join(" or ");
+    let found = formats.into_iter().find(|f| f.name() == text);
+    found.ok_or_else(|| format!("'{text}' is no format of page tables of a plan (expected {names})"))
+}
+
 /// A recording, the user's changes, and the target to replay it on.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArguments {
@@ -158,6 +167,10 @@ pub struct ReplayArguments {
     /// Handling of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
+    /// For recordings of Mali GPUs: format of the page tables in the plan, aarch64-4k or mali-lpae [default: the recorded
+    /// one]
+    #[arg(long, value_name = "FORMAT", value_parser = table_format)]
+    page_tables: Option<MmuFormat>,
     /// Stop a replay that takes longer than this, in seconds [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(TIME_LIMITS_S))]
     time_limit: Option<u64>,
@@ -260,6 +273,7 @@ impl ReplayArguments {
             ("--allow", !self.allow.is_empty()),
             ("--expect-screen", self.expect_screen.is_some()),
             ("--expect", !self.expect.is_empty()),
+            ("--page-tables", self.page_tables.is_some()),
             ("--time-limit", self.time_limit.is_some()),
             ("--graph", self.graph),
             ("--no-restore", self.no_restore),
@@ -289,6 +303,7 @@ impl ReplayArguments {
         }
         let mut request = ReplayRequest {
             target: self.target_name().to_owned(),
+            table_format: self.page_tables,
             pace: match self.pace {
                 PaceArgument::Recorded => Pace::Recorded,
                 PaceArgument::Fast => Pace::Fast,
@@ -331,6 +346,9 @@ impl ReplayArguments {
             let prepared = request.compile(&opened.recording, &targets, lease.info(), progress);
             prepared.map_err(|e| self.describe_error(e))
         })?;
+        if self.page_tables.is_some() && prepared.compiled.plan.registers().is_none() {
+            return Err(Failure::usage("--page-tables is for recordings of Mali GPUs"));
+        }
         Ok(OpenedReplay {
             request,
             prepared,
@@ -347,6 +365,9 @@ impl ReplayArguments {
                 "a plan is replayed unchanged; --input, --allow and --expect-screen are for recordings (edit the text of the \
                  plan instead)",
             );
+        }
+        if self.page_tables.is_some() {
+            return refused("a plan is replayed unchanged; --page-tables is for recordings");
         }
         let is_missing = |name: &&str| whole.plan.outputs.iter().all(|o| o.name != **name);
         if let Some(name) = self.requested_outputs(&request).find(is_missing) {

@@ -222,7 +222,7 @@ pub enum ClientError {
         device: String,
     },
     /// The recording was made on another GPU than the target's.
-    #[error("the recording was made on {recorded}, {target} is {device}: {fits}")]
+    #[error("the recording was made on {recorded}, {target} is {device}{mismatch}: {fits}")]
     OtherGpu {
         /// The recording's GPU, with its id.
         recorded: String,
@@ -230,6 +230,8 @@ pub enum ClientError {
         target: String,
         /// The target's GPU, with its id.
         device: String,
+        /// Why a plan cannot be rewritten for this GPU, with a comma before it; empty if there is nothing to say.
+        mismatch: String,
         /// The targets that would fit.
         fits: String,
     },

@@ -1,13 +1,15 @@
 //! Selection of the targets that fit a recording, by target names and device descriptions.
 //!
 //! A recording of a PCI device fits a device with the same ids: QEMU's models of it ([`QEMU_MODELS`]), and devices of
-//! agents. A GPU recording with a GPU id fits the simulators of that GPU. An API trace fits CUDA devices, and the channels
+//! agents. A GPU recording with a GPU id fits the simulators of that GPU, and those of other models of its group, for which
+//! the plan is rewritten. An API trace fits CUDA devices, and the channels
 //! of NVIDIA GPUs, which a driver trace fits too.
 
 use super::error::ClientError;
 use super::targets::{Availability, Factories, ReplayTarget, TargetName, parse};
 use crate::device::qemu::{self, QemuModel};
 use crate::device::{DeviceInfo, DeviceInterface};
+use trace_core::families::{ModelMismatch, check_models};
 use trace_core::recording::{Api, Hardware, Recording};
 use trace_core::registers::{RegisterMap, gpu_name, recorded_name};
 
@@ -18,6 +20,8 @@ pub struct FittingTarget {
     pub name: String,
     /// Why it cannot be used now, in a few words (`QEMU not installed`), or `None` if no obstacle is known.
     pub missing: Option<String>,
+    /// Whether it is another model than the recorded one, for which the plan is rewritten.
+    pub is_other_model: bool,
 }
 
 /// Whether a target fits a recording, as far as its name or its own description shows.
@@ -25,10 +29,20 @@ pub struct FittingTarget {
 pub enum Fit {
     /// The target is the recorded device, or a simulator of it.
     Fits,
+    /// The target is another model of the recorded GPU's group: a plan is rewritten for it, if the recording allows that.
+    FitsRewritten,
     /// The target is another device: it would refuse a plan of the recording.
     Unfit,
     /// Unknown: the target was not queried yet, or the recording does not name its device.
     Unknown,
+}
+
+impl Fit {
+    /// Returns whether a recording is known to replay on the target.
+    #[must_use]
+    pub fn is_known_to_fit(self) -> bool {
+        matches!(self, Self::Fits | Self::FitsRewritten)
+    }
 }
 
 /// The properties of a recording that decide which targets fit it. The value is small, so it can be checked at every
@@ -93,14 +107,18 @@ impl RecordedDevice {
 }
 
 /// Returns which targets would fit, as the end of a sentence: `qemu:edu would fit`. A target that cannot be used here
-/// is named only if no other fits, with the reason.
+/// is named only if no other fits, with the reason. Other models are named only if no target is the recorded device.
 #[must_use]
 pub fn fitting_hint(targets: &[FittingTarget]) -> String {
-    let usable: Vec<&str> = targets
-        .iter()
-        .filter(|t| t.missing.is_none())
-        .map(|t| t.name.as_str())
-        .collect();
+    let of_kind = |is_other_model: bool| {
+        let usable = targets
+            .iter()
+            .filter(move |t| t.missing.is_none() && t.is_other_model == is_other_model);
+        usable.map(|t| t.name.as_str()).collect::<Vec<_>>()
+    };
+    let usable = Some(of_kind(false))
+        .filter(|u| !u.is_empty())
+        .unwrap_or_else(|| of_kind(true));
     match (usable.as_slice(), targets.first()) {
         ([], None) => "no target of this program would fit".to_owned(),
         ([], Some(t)) => {
@@ -130,44 +148,51 @@ impl Factories {
     }
 
     /// Returns the targets that fit a recording, best first: the targets of this program, then those among `known` (the
-    /// targets of paired agents) that report the recorded device. Targets that this machine cannot use come last, with
-    /// the reason.
+    /// targets of paired agents) that report the recorded device, then other models that a plan is rewritten for.
+    /// Targets that this machine cannot use come last, with the reason.
     #[must_use]
     pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[ReplayTarget]) -> Vec<FittingTarget> {
         let mut all: Vec<FittingTarget> = Vec::new();
-        let mut add = |name: String, missing: Option<String>| {
+        let mut add = |name: String, missing: Option<String>, fit: Fit| {
             if all.iter().all(|t| t.name != name) {
                 let missing = self.missing(&name).or(missing);
-                all.push(FittingTarget { name, missing });
+                all.push(FittingTarget {
+                    name,
+                    missing,
+                    is_other_model: fit == Fit::FitsRewritten,
+                });
             }
         };
-        let names = self.names();
-        for name in names.into_iter().filter(|n| self.fit_by_name(recorded, n) == Fit::Fits) {
-            add(name, None);
+        for name in self.names() {
+            let fit = self.fit_by_name(recorded, &name);
+            if fit.is_known_to_fit() {
+                add(name, None, fit);
+            }
         }
         // A recording without ids has no QEMU model, whatever its registers are named: a plan needs a device that is
         // known to be the same.
         if let Some(model) = recorded.hardware.as_ref().and_then(QemuModel::for_hardware) {
-            add(model.target(), None);
+            add(model.target(), None, Fit::Fits);
         }
         for target in known {
             let Some(info) = &target.info else { continue };
-            if determine_fit(recorded, info) == Fit::Fits {
+            let fit = determine_fit(recorded, info);
+            if fit.is_known_to_fit() {
                 let missing = match &target.reach {
                     Availability::Away(why) => Some(why.clone()),
                     Availability::Busy(who) => Some(format!("held by {who}")),
                     Availability::Here | Availability::Free => None,
                 };
-                add(target.name.clone(), missing);
+                add(target.name.clone(), missing, fit);
             }
         }
         if recorded.api == Some(Api::Cuda) {
-            add("cuda:0".to_owned(), None);
+            add("cuda:0".to_owned(), None, Fit::Fits);
         }
         if recorded.has_submissions {
-            add("nvidia:0".to_owned(), None);
+            add("nvidia:0".to_owned(), None, Fit::Fits);
         }
-        all.sort_by_key(|t| t.missing.is_some());
+        all.sort_by_key(|t| (t.missing.is_some(), t.is_other_model));
         all
     }
 
@@ -228,6 +253,10 @@ impl Factories {
         let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
         let describe_gpu = |id: u32, name: &str| format!("a {} ({id:#010x})", gpu_name(id).unwrap_or(name));
         let target = target.to_owned();
+        let mismatch = check_model(&recorded, device).map(|fits| match fits {
+            Ok(()) => ", and a plan is rewritten for another model only on simulators".to_owned(),
+            Err(mismatch) => format!(", and {mismatch}"),
+        });
         Err(if recorded.gpu_id == 0 || recorded.hardware.is_some() {
             ClientError::OtherDevice {
                 recorded: recorded.describe(),
@@ -246,6 +275,7 @@ impl Factories {
                     Some(hardware) => format!("the device {} ({})", hardware.id(), device.gpu_name),
                     None => describe_gpu(device.gpu_id, &device.gpu_name),
                 },
+                mismatch: mismatch.unwrap_or_default(),
                 fits,
             }
         })
@@ -267,8 +297,19 @@ pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
         (Some(_), Some(_)) => Fit::Unfit,
         (Some(_), None) if recorded.gpu_id != 0 => Fit::Unfit,
         (Some(_), None) => Fit::Unknown,
-        (None, _) => fit_of_gpu(recorded, device.gpu_id, RegisterMap::by_name(&device.register_map)),
+        // The registers of real hardware are not known, so that no plan is rewritten for it.
+        (None, _) => match fit_of_gpu(recorded, device.gpu_id, RegisterMap::by_name(&device.register_map)) {
+            Fit::FitsRewritten if !device.virtual_time => Fit::Unfit,
+            fit => fit,
+        },
     }
+}
+
+/// Checks whether a recording compiles for the model of a device. `None`: their register maps differ, or the recording
+/// compiles only for its own model.
+fn check_model(recorded: &RecordedDevice, device: &DeviceInfo) -> Option<Result<(), ModelMismatch>> {
+    let map = RegisterMap::for_gpu(recorded.gpu_id).filter(|m| m.name() == device.register_map)?;
+    check_models(map, recorded.gpu_id, device.gpu_id)
 }
 
 /// Returns whether a simulator of this GPU fits. Revisions of one product are treated as equal.
@@ -287,6 +328,7 @@ fn fit_of_gpu(recorded: &RecordedDevice, gpu: u32, map: Option<&RegisterMap>) ->
         (0, _) | (_, None) => Fit::Unknown,
         (id, Some(map)) if map.gpu_name(id).is_some() && map.is_same_product(id, gpu) => Fit::Fits,
         (id, Some(map)) if map.is_same_product(id, gpu) => Fit::Unknown,
+        (id, Some(map)) if check_models(map, id, gpu) == Some(Ok(())) => Fit::FitsRewritten,
         _ => Fit::Unfit,
     }
 }
@@ -373,10 +415,53 @@ mod tests {
     }
 
     #[test]
+    fn other_models_of_the_group_fit_after_the_recorded_one() {
+        let factory = || -> crate::device::RegisterFactory {
+            std::sync::Arc::new(|| Err(crate::device::ReplayDeviceError::Failed("no".into())))
+        };
+        let names = [
+            ("mali-g52", 0x7212_0000),
+            ("mali-g71", 0x60a0_0002),
+            ("mali-g76", 0x7211_0000),
+        ];
+        let here = names
+            .into_iter()
+            .fold(Factories::new(), |all, (name, id)| all.with_gpu(name, id, factory()));
+        let recording = |id: u32| RecordedDevice {
+            gpu_id: id,
+            gpu_name: gpu_name(id).unwrap_or_default().to_owned(),
+            ..RecordedDevice::default()
+        };
+        let offered = |id: u32| {
+            let targets = here.fitting_targets(&recording(id), &[]);
+            let rows = targets.into_iter().map(|t| (t.name, t.is_other_model));
+            rows.collect::<Vec<_>>()
+        };
+        let row = |name: &str, is_other: bool| (name.to_owned(), is_other);
+        assert_eq!(
+            offered(0x7211_0000),
+            [row("software:mali-g76", false), row("software:mali-g52", true)]
+        );
+        // A G31, of which no simulator is here, and a G72.
+        assert_eq!(
+            offered(0x7093_0000),
+            [row("software:mali-g52", true), row("software:mali-g76", true)]
+        );
+        assert_eq!(offered(0x6221_0030), [row("software:mali-g71", true)]);
+        assert_eq!(
+            here.fit_by_name(&recording(0x6221_0030), "software:mali-g52"),
+            Fit::Unfit
+        );
+        // A T860 fits nothing.
+        assert_eq!(offered(0x0860_0000), []);
+    }
+
+    #[test]
     fn target_hint_names_usable_targets_and_missing_parts() {
         let target = |name: &str, missing: Option<&str>| FittingTarget {
             name: name.to_owned(),
             missing: missing.map(str::to_owned),
+            is_other_model: false,
         };
         assert_eq!(fitting_hint(&[]), "no target of this program would fit");
         let lacking = target("qemu:edu", Some("QEMU not installed"));
@@ -389,5 +474,12 @@ mod tests {
         assert_eq!(fitting_hint(&both), "agent:lab/pci:1234:11e8 would fit");
         let hint = fitting_hint(&[target("cuda:0", Some("no driver here"))]);
         assert_eq!(hint, "cuda:0 would fit, but there is no driver here");
+        let other = FittingTarget {
+            is_other_model: true,
+            ..target("software:mali-g72", None)
+        };
+        let same = target("software:mali-g71", None);
+        assert_eq!(fitting_hint(&[same, other.clone()]), "software:mali-g71 would fit");
+        assert_eq!(fitting_hint(&[other]), "software:mali-g72 would fit");
     }
 }

@@ -3,7 +3,7 @@
 use super::{Budgets, CompileError, PlanBuffer};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use trace_core::recording::{Buffer, Identity};
+use trace_core::recording::{Buffer, Identity, MmuFormat};
 use trace_core::screen::Picture;
 use trace_core::{GpuVa, Recording, RegOffset};
 
@@ -48,6 +48,9 @@ pub struct CompileOptions {
     pub budgets: Budgets,
     /// Offsets of registers that the map does not know and that the user allows nevertheless.
     pub allow_unknown: Vec<Range<RegOffset>>,
+    /// The format that the page tables of a job-manager GPU get: [`MmuFormat::WRITTEN`]. `None`: the recorded one, or
+    /// one that the target has.
+    pub table_format: Option<MmuFormat>,
     /// The expected picture at the end.
     pub expect_screen: Option<Picture>,
     /// The source of that picture, for the user.

@@ -2,8 +2,9 @@
 
 use super::BodyError;
 use super::MAX_ALLOWED;
+use super::model_error::ModelError;
 use std::error::Error;
-use trace_core::mmu::MmuError;
+use trace_core::mmu::{ConversionError, MmuError};
 use trace_core::progress::Cancelled;
 use trace_core::recording::DamagedBlock;
 use trace_core::screen::PictureError;
@@ -235,6 +236,48 @@ pub enum CompileError {
         number: u8,
         /// Name of the format.
         format: &'static str,
+    },
+    /// The recording is of another GPU model, and does not fit the target.
+    #[error("the recording of a {recorded} does not fit a {target}: {reason}")]
+    OtherModel {
+        /// Name of the recorded GPU.
+        recorded: String,
+        /// Name of the target's GPU.
+        target: String,
+        /// The reason.
+        reason: Box<ModelError>,
+    },
+    /// An address is mapped that the target's GPU does not have.
+    #[error("the page tables map {va}; an address of the target's GPU has {bits} bits")]
+    AddressWidth {
+        /// The address.
+        va: GpuVa,
+        /// Number of bits of an address.
+        bits: u32,
+    },
+    /// An entry of the page tables has no equal in the format of the plan.
+    #[error("the entry {raw:#x} for {va} cannot be written in the format {format}: {reason}")]
+    EntryFormat {
+        /// First address that the entry translates.
+        va: GpuVa,
+        /// The entry.
+        raw: u64,
+        /// Name of the plan's format.
+        format: &'static str,
+        /// The reason.
+        reason: ConversionError,
+    },
+    /// The registers of an address space cannot be written for the format of the plan.
+    #[error("event {event}: address space {number} cannot have page tables of the format {format}: {why}")]
+    SpaceFormat {
+        /// The event.
+        event: u64,
+        /// Number of the address space.
+        number: u8,
+        /// Name of the plan's format.
+        format: &'static str,
+        /// The reason.
+        why: &'static str,
     },
     /// The page tables cannot be walked.
     #[error("the page tables of address space {number} cannot be moved")]

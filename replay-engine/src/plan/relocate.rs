@@ -15,7 +15,7 @@ use crate::device::Arena;
 pub(crate) use cpu::CpuMemory;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use trace_core::mmu::{for_each_table, root_register, translate};
+use trace_core::mmu::{VA_BITS, for_each_table, root_register, translate};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AddressSpace, Digest, FrameRole, HostWriteRow, MmuFormat, Page, PageId, ZERO_PAGE, zero_digest,
@@ -169,11 +169,30 @@ pub struct RelocatedMemory<'a> {
     starting: bool,
     next: u64,
     arena: Arena,
+    target: TableTarget,
     /// Number of checked mapped pages so far.
     visited: u64,
     leaves: u64,
     /// The translations.
     pub moved: Vec<RelocatedSpace>,
+}
+
+/// How relocated page tables differ from the recorded ones besides their addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct TableTarget {
+    /// Their format; `None`: the recorded one.
+    pub format: Option<MmuFormat>,
+    /// Number of bits of an address of the target's GPU. A mapping beyond it is refused.
+    pub va_bits: u32,
+}
+
+impl Default for TableTarget {
+    fn default() -> Self {
+        Self {
+            format: None,
+            va_bits: VA_BITS,
+        }
+    }
 }
 
 /// A relocated translation.
@@ -200,9 +219,15 @@ impl<'a> RelocatedMemory<'a> {
     /// ascending address. Later mappings are relocated when they occur.
     ///
     /// # Errors
-    /// If tables cannot be walked, are mapped for the GPU, map more than [`MAX_VISITED_PAGES`], the arena is too small,
-    /// or the work was cancelled.
-    pub fn new(recording: &'a Recording, arena: Arena, progress: &'a Progress) -> Result<Self, CompileError> {
+    /// If tables cannot be walked, are mapped for the GPU, map more than [`MAX_VISITED_PAGES`] or an address that the
+    /// target does not have, have an entry that the target's format cannot express, the arena is too small, or the work
+    /// was cancelled.
+    pub fn new(
+        recording: &'a Recording,
+        arena: Arena,
+        target: TableTarget,
+        progress: &'a Progress,
+    ) -> Result<Self, CompileError> {
         if arena.base.in_page() != 0 || arena.end().get() >> PHYSICAL_BITS != 0 {
             return Err(CompileError::ArenaOutOfReach);
         }
@@ -237,6 +262,7 @@ impl<'a> RelocatedMemory<'a> {
             starting: true,
             next: arena.base.frame(),
             arena,
+            target,
             visited: 0,
             leaves: 0,
             moved: Vec::new(),
@@ -255,12 +281,13 @@ impl<'a> RelocatedMemory<'a> {
                 this.fill(root)?;
             }
             let root = PhysAddr::new(this.tables.get(root).map_or(0, |t| t.new) << 12);
+            let format = target.format.unwrap_or(space.format);
             this.moved.push(RelocatedSpace {
                 space: PlanSpace {
                     number: space.number,
-                    format: space.format,
+                    format,
                     root,
-                    root_register: root_register(space.format, root),
+                    root_register: root_register(format, root),
                 },
                 tables,
                 leaves: this.leaves,
@@ -515,7 +542,7 @@ mod tests {
             pages: 1 << 20,
         };
         let progress = Progress::new();
-        let error = RelocatedMemory::new(&r, arena, &progress).err();
+        let error = RelocatedMemory::new(&r, arena, TableTarget::default(), &progress).err();
         assert!(
             matches!(
                 error,
@@ -526,7 +553,7 @@ mod tests {
             "{error:?}"
         );
         progress.cancel();
-        let error = RelocatedMemory::new(&r, arena, &progress).err();
+        let error = RelocatedMemory::new(&r, arena, TableTarget::default(), &progress).err();
         assert!(matches!(error, Some(CompileError::Cancelled(_))), "{error:?}");
     }
 }

@@ -187,8 +187,8 @@ const FAMILY_ROLES: [&str; 7] = [
 ];
 
 /// Folders and files that are about Mali's job manager alone: instructions, simulator, drivers and importers. The last
-/// two define the stored number of a page-table format and its bits.
-const FAMILY_SOURCES: [&str; 8] = [
+/// three define the stored number of a page-table format, its bits, and their form in the other format.
+const FAMILY_SOURCES: [&str; 9] = [
     "trace-core/bifrost",
     "replay-engine/device-mali",
     "replay-engine/driver-mali",
@@ -197,6 +197,7 @@ const FAMILY_SOURCES: [&str; 8] = [
     "trace-core/import/src/panfrostdump.rs",
     "trace-core/src/recording/identity.rs",
     "trace-core/src/mmu/mali.rs",
+    "trace-core/src/mmu/convert.rs",
 ];
 
 /// Names of folders and files that may name a family: the families, the register maps, which define the roles, and

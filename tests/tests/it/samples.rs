@@ -131,6 +131,38 @@ fn another_gpus_recording_is_refused_with_exit_code_two() {
     }
 }
 
+#[test]
+fn recording_replays_on_another_model_of_its_group() {
+    let sample = root().join("sample-traces/vecadd.kine");
+    let sample = sample.to_str().unwrap();
+    let on = ["--on", "software:mali-g72"];
+    let own = run(["replay", sample, "--on", "software:mali-g71", "--json"]).json();
+    let other = run([&["replay", sample][..], &on, &["--json"]].concat()).json();
+    assert_eq!((&other["outcome"], &other["computed"]), (&"match".into(), &true.into()));
+    assert_eq!(other["outputs"], own["outputs"]);
+    assert!(other["rewrites"]["identity"].as_u64().unwrap() > 1, "{other}");
+    for verb in ["plan", "replay"] {
+        let text = run([&[verb, sample][..], &on].concat()).out;
+        let model = "recorded on Mali-G71, compiled for Mali-G72: ";
+        assert!(
+            text.contains(model) && text.contains(" rewrites of identity, "),
+            "{text}"
+        );
+    }
+    let formats = run([&["plan", sample][..], &on, &["--page-tables", "aarch64-4k"]].concat()).out;
+    assert!(formats.contains("table-format"), "{formats}");
+    let edu = root().join("sample-traces/edu.plan.txt");
+    let refused = run([
+        "plan",
+        edu.to_str().unwrap(),
+        "--on",
+        "software:mali-g71",
+        "--page-tables",
+        "mali-lpae",
+    ]);
+    refused.assert_refused("--page-tables is for recordings");
+}
+
 /// Runs `kinescope` without a folder for its files: nobody can create a folder inside a file.
 fn run_without_home(arguments: &[&str], variable: &str) -> whole_program_tests::ProgramOutput {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! The interface of a GPU family: what the analyses of recordings ask about its devices.
 
 use super::chain::JobChain;
+use super::mali_jm::models::ModelMismatch;
 use super::work::{JobSpan, JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::driver_trace::{ChannelEngine, ChannelKind, DriverFault, DriverTrace, SubmissionDecoder};
@@ -87,6 +88,12 @@ pub trait Family: Sync {
 
     /// Returns the register map that describes its structures in memory, whatever map a recording has.
     fn register_map(&self) -> Option<&'static RegisterMap> {
+        None
+    }
+
+    /// Checks whether recordings of one of its GPUs compile for another one, by the values of their id registers. `None`:
+    /// the family has no rules for other models, and recordings compile only for their own.
+    fn check_models(&self, _recorded: u32, _target: u32) -> Option<Result<(), ModelMismatch>> {
         None
     }
 

@@ -99,6 +99,10 @@ impl Family for MaliJm {
         RegisterMap::by_name(header::MAP)
     }
 
+    fn check_models(&self, recorded: u32, target: u32) -> Option<Result<(), models::ModelMismatch>> {
+        Some(models::check_models(recorded, target).map(|_| ()))
+    }
+
     fn page_table_formats(&self) -> &'static [MmuFormat] {
         page_tables::FORMATS
     }

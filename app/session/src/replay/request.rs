@@ -18,7 +18,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use trace_core::progress::Progress;
-use trace_core::recording::BufferRole;
+use trace_core::recording::{BufferRole, MmuFormat};
 use trace_core::screen::Picture;
 use trace_core::{Recording, RegOffset};
 
@@ -56,6 +56,8 @@ pub struct ReplayRequest {
     pub expected_screen: Option<ExpectedScreen>,
     /// Treatment of recorded idle time.
     pub pace: Pace,
+    /// Format of the page tables in a plan of a Mali GPU; `None` for the recorded one.
+    pub table_format: Option<MmuFormat>,
     /// Limits of a run.
     pub budgets: Budgets,
     /// Options of API traces.
@@ -222,6 +224,7 @@ impl ReplayRequest {
             outputs,
             budgets: self.budgets,
             allow_unknown: self.allowed.clone(),
+            table_format: self.table_format,
             expect_screen: screen.map(|s| s.picture.clone()),
             screen_source: screen.map_or_else(String::new, |s| s.source.clone()),
         };

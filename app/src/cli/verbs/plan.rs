@@ -246,9 +246,9 @@ fn describe_accesses(plan: &Plan, target: &str, verified: &VerificationReport, o
     let accesses = plan.accesses().unwrap_or(&none);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let r = &accesses.reads;
-    out.table(&[
-        row("Recording", plan.title.clone()),
-        row("Target", target.to_owned()),
+    let mut rows = vec![row("Recording", plan.title.clone()), row("Target", target.to_owned())];
+    rows.extend(plan.describe_model().map(|model| row("Model", model)));
+    rows.extend([
         row(
             "Actions",
             format!(
@@ -290,8 +290,8 @@ fn describe_accesses(plan: &Plan, target: &str, verified: &VerificationReport, o
                 format_count(verified.jobs, "job chain")
             ),
         ),
-    ])?;
-    Ok(())
+    ]);
+    Ok(out.table(&rows)?)
 }
 
 /// Prints how often the plan differs from the recording, by kind.

@@ -366,6 +366,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             events: opened.recording.events.len(),
             map: opened.map,
             family,
+            model: prepared.compiled.plan.describe_model(),
             jobs: arguments.jobs,
             screen: screens.describe(),
         };

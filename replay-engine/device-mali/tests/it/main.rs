@@ -16,6 +16,7 @@ mod hostile;
 mod modifiers;
 mod oracle;
 mod outcome;
+mod own_model_plans;
 mod placement;
 mod recorded_reads;
 mod refusals;

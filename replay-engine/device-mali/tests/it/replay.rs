@@ -96,7 +96,6 @@ fn the_sample_traces_replay_and_match() {
         verify(&c.plan, &c.pages, &device.info()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
         assert_eq!(o.verdict, Verdict::Match, "{name}: {:?}", o.failure);
-        let c = compiled(&r);
         // The plan of another model is refused.
         let other = recorded_model != Model::G71;
         match verify(&c.plan, &c.pages, &target()) {

@@ -13,9 +13,12 @@ mod chains;
 mod changes;
 mod edited_changes;
 mod endless;
+mod other_model_refusals;
+mod other_models;
 mod outcomes;
 mod pictures;
 mod programs;
 #[path = "../../examples/make_samples/samples.rs"]
 mod sample_table;
 mod samples;
+mod table_formats;

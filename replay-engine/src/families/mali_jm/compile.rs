@@ -1,15 +1,17 @@
 //! Compiler from a recording of a job manager to a plan: memory moves to the arena, and events become actions.
 
 use super::events::Translation;
+use super::other_model::ModelChange;
+use super::table_formats::TableFormats;
 use crate::device::DeviceInfo;
-use crate::plan::relocate::{Edit, RelocatedMemory};
+use crate::plan::relocate::{Edit, RelocatedMemory, TableTarget};
 use crate::plan::{
     AccessPlan, CompileError, CompileOptions, Compiled, Edits, Origin, PlacedPlan, Plan, PlanBody, PlanBuffer,
     PlanSpace, RegisterPlan, Rewrite, RewriteKind, find_buffer, plan_buffer, plan_title,
 };
 use trace_core::Recording;
 use trace_core::progress::Progress;
-use trace_core::recording::{Buffer, BufferRole};
+use trace_core::recording::{Buffer, BufferRole, MmuFormat};
 use trace_core::registers::RegisterMap;
 
 /// Compiles a recording and its edits into a plan for `target`.
@@ -31,9 +33,19 @@ pub(super) fn compile(
     }
     progress.set_total(events as u64 + 2);
 
-    let mut memory = RelocatedMemory::new(recording, target.arena, progress)?;
+    let models = ModelChange::find(recording, target, map)?;
+    let format = choose_table_format(recording, options, models.as_ref())?;
+    let formats = TableFormats::new(&recording.metadata.address_spaces, format)?;
+    let mut tables = TableTarget {
+        format,
+        ..TableTarget::default()
+    };
+    if let Some(models) = &models {
+        tables.va_bits = models.target().va_bits();
+    }
+    let mut memory = RelocatedMemory::new(recording, target.arena, tables, progress)?;
     progress.advance(1)?;
-    let mut rewrites = Vec::new();
+    let mut rewrites = describe_changes(recording, &memory, models.as_ref());
     for m in &memory.moved {
         rewrites.push(Rewrite {
             kind: RewriteKind::Address,
@@ -48,7 +60,11 @@ pub(super) fn compile(
     let spaces: Vec<PlanSpace> = memory.moved.iter().map(|m| m.space).collect();
     progress.advance(1)?;
 
-    let mut translation = Translation::new(recording, map, &mut memory, &mut placed, &spaces, target.arena, options);
+    let gpu_id = models
+        .as_ref()
+        .map_or(recording.metadata.identity.gpu_id, |m| m.target().gpu_id);
+    let mut translation = Translation::new(recording, map, &mut memory, &mut placed, &spaces, target.arena, options)
+        .with_changes(models, formats);
     translation.run(progress)?;
     let done = translation.finish();
     rewrites.extend(done.rewrites);
@@ -60,7 +76,7 @@ pub(super) fn compile(
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let (body, actions) = done.body.finish();
     let accesses = AccessPlan {
-        gpu_id: recording.metadata.identity.gpu_id,
+        gpu_id,
         register_map: map.name().to_owned(),
         arena: target.arena,
         pages: moved.pages,
@@ -87,6 +103,48 @@ pub(super) fn compile(
         pages: moved.by_digest,
     };
     Ok(PlacedPlan { compiled, frames })
+}
+
+/// Returns the format that the plan's page tables get, or `None` for the recorded one: the user's, or one that the target
+/// walks if it does not walk all recorded ones.
+fn choose_table_format(
+    recording: &Recording,
+    options: &CompileOptions,
+    models: Option<&ModelChange>,
+) -> Result<Option<MmuFormat>, CompileError> {
+    let spaces = &recording.metadata.address_spaces;
+    if let Some(format) = options.table_format {
+        return match MmuFormat::WRITTEN.contains(&format) {
+            true => Ok(Some(format)),
+            false => Err(CompileError::TableFormat {
+                number: spaces.first().map_or(0, |s| s.number),
+                format: format.name(),
+            }),
+        };
+    }
+    let walked = models.map(|m| m.target().formats);
+    Ok(walked.and_then(|walked| {
+        let all = spaces.iter().all(|s| walked.contains(&s.format));
+        walked.first().copied().filter(|_| !all)
+    }))
+}
+
+/// Returns the rewrites that say for which model the plan is, and which tables have another format.
+fn describe_changes(recording: &Recording, memory: &RelocatedMemory<'_>, models: Option<&ModelChange>) -> Vec<Rewrite> {
+    let rewrite = |kind, detail| Rewrite {
+        kind,
+        event: None,
+        detail,
+    };
+    let recorded = recording.metadata.address_spaces.iter();
+    let formats = recorded.zip(&memory.moved).filter(|(r, m)| r.format != m.space.format);
+    let formats = formats.map(|(recorded, m)| {
+        let (number, new, old) = (recorded.number, m.space.format.name(), recorded.format.name());
+        let detail = format!("address space {number}: page tables have the format {new} instead of {old}");
+        rewrite(RewriteKind::TableFormat, detail)
+    });
+    let model = models.map(|m| rewrite(RewriteKind::Model, m.describe()));
+    model.into_iter().chain(formats).collect()
 }
 
 fn put_edits(

@@ -1,6 +1,10 @@
 //! Translation of recorded events to actions, with every difference listed.
 
+mod access_rewrites;
+
+use super::other_model::ModelChange;
 use super::prepass::{WrittenRegisters, find_acknowledged, find_polls, find_roots};
+use super::table_formats::TableFormats;
 use super::unwritten::UnwrittenRegisters;
 use crate::device::{Arena, space};
 use crate::plan::relocate::{Change, Edit, RelocatedMemory};
@@ -9,7 +13,8 @@ use crate::plan::{
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, HashMap};
-use trace_core::families::mali_jm::{COMMAND_START, CONFIG_AS, read_chain};
+use std::ops::Range;
+use trace_core::families::mali_jm::{AS_UPDATE, COMMAND_START, CONFIG_AS, read_chain};
 use trace_core::mmu::root_from_register;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, InterruptLine};
@@ -50,6 +55,13 @@ pub(super) struct Translation<'a, 'm> {
     in_use: HashMap<u8, usize>,
     fed: bool,
     open_jobs: HashMap<u8, usize>,
+    /// The translation for another model, if the target is one.
+    models: Option<ModelChange>,
+    /// Allocated ranges by address space, for another model.
+    ranges: Vec<Vec<Range<GpuVa>>>,
+    formats: TableFormats,
+    /// Halves of root registers as the plan last wrote them.
+    planned_roots: HashMap<RegOffset, u64>,
     out: TranslatedEvents,
 }
 
@@ -78,6 +90,10 @@ impl<'a, 'm> Translation<'a, 'm> {
             in_use: HashMap::new(),
             fed: false,
             open_jobs: HashMap::new(),
+            models: None,
+            ranges: Vec::new(),
+            formats: TableFormats::default(),
+            planned_roots: HashMap::new(),
             out: TranslatedEvents {
                 rewrites: Vec::new(),
                 body: BodyBuilder::new(),
@@ -86,6 +102,15 @@ impl<'a, 'm> Translation<'a, 'm> {
                 interrupts: 0,
             },
         }
+    }
+
+    /// Returns the translation for another model, and for other formats of page tables.
+    pub fn with_changes(mut self, models: Option<ModelChange>, formats: TableFormats) -> Self {
+        if models.is_some() {
+            self.ranges = access_rewrites::find_allocated_ranges(self.recording);
+        }
+        (self.models, self.formats) = (models, formats);
+        self
     }
 
     pub fn finish(self) -> TranslatedEvents {
@@ -142,6 +167,9 @@ impl<'a, 'm> Translation<'a, 'm> {
             return Err(CompileError::HostWrite { event: first as u64 });
         }
         let changes = self.memory.host_writes(first as u64, &rows)?;
+        if let Some(models) = &mut self.models {
+            models.memory_changed();
+        }
         self.changes(first, changes)?;
         Ok(behind)
     }
@@ -212,8 +240,14 @@ impl<'a, 'm> Translation<'a, 'm> {
             });
         }
         match self.map.at(a.offset) {
-            Some(r) if a.write => self.write(at, r, a),
-            Some(r) => self.read(at, r, a),
+            Some(r) => {
+                let a = self.rewrite_access(at, r, a)?;
+                if a.write {
+                    self.write(at, r, a)
+                } else {
+                    self.read(at, r, a)
+                }
+            }
             None if self
                 .options
                 .allow_unknown
@@ -379,13 +413,21 @@ impl<'a, 'm> Translation<'a, 'm> {
                 self.submit(at, r)?;
                 self.plain_write(at, a.offset, a.width, a.value)
             }
+            Some(Role::AsCommand) if a.value == AS_UPDATE => {
+                self.write_configuration(at, r)?;
+                self.plain_write(at, a.offset, a.width, a.value)
+            }
             _ => self.plain_write(at, a.offset, a.width, a.value),
         }
     }
 
     fn root(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
         let whole = self.roots.get(&at).copied().unwrap_or_else(|| self.written.pair(r));
+        if self.clear_unmapped_root(at, r, a)? {
+            return Ok(());
+        }
         if whole == 0 {
+            self.planned_roots.insert(a.offset, 0);
             return self.plain_write(at, a.offset, a.width, a.value);
         }
         let recorded = &self.recording.metadata.address_spaces;
@@ -417,6 +459,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             r.name, a.value
         );
         self.rewrite(RewriteKind::Root, at, detail);
+        self.planned_roots.insert(a.offset, value);
         self.plain_write(at, a.offset, a.width, value)
     }
 
@@ -442,15 +485,13 @@ impl<'a, 'm> Translation<'a, 'm> {
         let in_use = self
             .in_use
             .get(&((config & CONFIG_AS) as u8))
-            .and_then(|i| self.spaces.get(*i));
+            .and_then(|i| Some((*i, self.spaces.get(*i)?)));
         // The verifier refuses a submit without translation.
-        let Some(target) = in_use else { return Ok(()) };
+        let Some((index, target)) = in_use else { return Ok(()) };
+        let jobs = read_chain(&self.memory.gpu(target), head_va).jobs;
+        self.check_for_model(at, slot, config, index, &jobs)?;
         let gpu = self.memory.gpu(target);
-        let headers: Vec<_> = read_chain(&gpu, head_va)
-            .jobs
-            .iter()
-            .filter_map(|j| gpu.physical(j.va))
-            .collect();
+        let headers: Vec<_> = jobs.iter().filter_map(|j| gpu.physical(j.va)).collect();
         if headers.is_empty() {
             return Ok(());
         }

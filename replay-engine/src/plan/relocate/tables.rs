@@ -3,7 +3,7 @@
 use super::{Content, RelocatedMemory, Table};
 use crate::plan::CompileError;
 use std::ops::Range;
-use trace_core::mmu::{EntryKind, MAX_TABLES, MmuError, entry_address, entry_kind, span_bytes};
+use trace_core::mmu::{EntryKind, MAX_TABLES, MmuError, convert_entry, entry_address, entry_kind, span_bytes};
 use trace_core::recording::{FrameRole, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
@@ -115,17 +115,32 @@ impl RelocatedMemory<'_> {
 
     /// Returns an entry in its relocated form.
     fn point(&mut self, space: usize, level: u8, va: GpuVa, raw: u64) -> Result<u64, CompileError> {
-        let Some(format) = self.spaces.get(space).map(|s| s.format) else {
+        let Some((format, attributes)) = self.spaces.get(space).map(|s| (s.format, s.memattr)) else {
             return Ok(raw);
         };
-        let target = match entry_kind(format, level, raw) {
+        let kind = entry_kind(format, level, raw);
+        let last = va.saturating_add(span_bytes(level) - 1);
+        if matches!(kind, EntryKind::Page(_) | EntryKind::Block(_))
+            && last.get().checked_shr(self.target.va_bits).unwrap_or(0) != 0
+        {
+            let bits = self.target.va_bits;
+            return Err(CompileError::AddressWidth { va, bits });
+        }
+        let target = match kind {
             EntryKind::Table(at) => self.link(space, at.frame(), level + 1, va)?,
             EntryKind::Page(at) | EntryKind::Block(at) => self.map(va, at.frame(), span_bytes(level))?,
             EntryKind::Invalid => return Ok(raw),
             EntryKind::Reserved => return Err(self.bad_tables(space, MmuError::BadEntry { level, va, raw })),
         };
-        // All bits outside the address stay as recorded.
-        Ok(raw & !entry_address(u64::MAX).get() | target << 12)
+        let to = self.target.format.unwrap_or(format);
+        // In the recorded format, all bits outside the address stay as recorded.
+        let made = convert_entry(format, to, level, raw, attributes).map_err(|reason| CompileError::EntryFormat {
+            va,
+            raw,
+            format: to.name(),
+            reason,
+        })?;
+        Ok(made & !entry_address(u64::MAX).get() | target << 12)
     }
 
     /// Maps a page or block. Returns its first frame in the arena.

@@ -33,6 +33,8 @@ pub struct OutcomeContext<'a> {
     pub map: Option<&'static RegisterMap>,
     /// GPU family of the recording.
     pub family: &'static dyn Family,
+    /// For which model the plan was, if not for the recorded one.
+    pub model: Option<String>,
     /// Whether to show every job, not only those that did not succeed.
     pub jobs: bool,
     /// Description of the screen at the end and how it differs from the expected one; `None` if there is no screen.
@@ -299,8 +301,9 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let done = o.jobs().iter().filter(|j| j.done).count();
     let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
-    let mut rows = vec![
-        row("Target", of.target.to_owned()),
+    let mut rows = vec![row("Target", of.target.to_owned())];
+    rows.extend(of.model.as_ref().map(|model| row("Model", model.clone())));
+    rows.extend([
         row("Jobs", format!("{done} of {} done", o.jobs().len())),
         row("Computed", describe_computed(o)),
         row(
@@ -324,7 +327,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
         row("Device", format!("{} on its own clock", format_duration(o.device_ns))),
         row("Time", time),
         row("Uploaded", format_count(o.pushed_bytes, "byte")),
-    ];
+    ]);
     if o.accesses().is_some_and(|a| a.mastered_bus) {
         let message = "the device read and wrote memory by itself while the plan ran; it was stopped again";
         rows.push(row("Bus", message.to_owned()));

@@ -27,6 +27,11 @@ fn describe_rewrites(kind: RewriteKind) -> &'static str {
         RewriteKind::Address => "address → the target's",
         RewriteKind::LeftOut => "work left out",
         RewriteKind::Feature => "feature accepted for the IOMMU",
+        RewriteKind::Model => "GPU model → the target's",
+        RewriteKind::Identity => "identity read → the target's",
+        RewriteKind::CoreMask => "cores → the target's",
+        RewriteKind::UnitSetup => "unit set-up → the target's",
+        RewriteKind::TableFormat => "page-table format → the plan's",
     }
 }
 

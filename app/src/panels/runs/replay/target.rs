@@ -78,7 +78,7 @@ fn target_row(doc: &mut Document, ui: &mut Ui, b: &TargetRow, chosen: bool) {
         (true, _, Fit::Unfit) => p.error,
         (true, true, _) => p.job,
         (true, false, _) => p.warning,
-        (false, true, Fit::Fits | Fit::Unknown) => p.text,
+        (false, true, Fit::Fits | Fit::FitsRewritten | Fit::Unknown) => p.text,
         _ => p.quiet,
     };
     let none = || StyledText::small("");
@@ -98,7 +98,11 @@ fn target_row(doc: &mut Document, ui: &mut Ui, b: &TargetRow, chosen: bool) {
     }
     ui.horizontal(|ui| {
         ui.add_space(NAME);
-        let fit = if b.fit == Fit::Unfit { "does not fit" } else { "" };
+        let fit = match b.fit {
+            Fit::Unfit => "does not fit",
+            Fit::FitsRewritten => "another model",
+            Fit::Fits | Fit::Unknown => "",
+        };
         let parts = [b.device.as_str(), fit, &b.state];
         let parts: Vec<&str> = parts.into_iter().filter(|t| !t.is_empty()).collect();
         small_line(ui, parts.join(" · "));

@@ -1,6 +1,8 @@
 //! Writable registers, the comparison of reads, and invalid user requests.
 
 use super::*;
+use device_mali::{Model, SoftwareMali};
+use replay_engine::device::Target as _;
 use trace_core::RegOffset;
 
 #[test]
@@ -377,7 +379,14 @@ fn read_classes_looser_than_the_map_are_refused() {
 
 #[test]
 fn a_plan_for_another_product_is_refused_and_a_revision_is_not() {
-    let mut c = compiled(&sample("vecadd-g52.kine"));
+    let mut c = compile(
+        &sample("vecadd-g52.kine"),
+        &Edits::default(),
+        &SoftwareMali::new(Model::G52).info(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
     let r = reason(&c, 0);
     assert!(matches!(&r, Reason::OtherGpu { plan: 0x7212_0000, .. }), "{r}");
     let text = r.to_string();

@@ -2,6 +2,7 @@
 
 use super::Walker;
 use crate::families::mali_jm::activity::ActiveTranslation;
+use crate::families::mali_jm::table_formats::BESIDE_MODE;
 use crate::plan::{PlanGpuMemory, PlanPages, RewriteKind};
 use crate::rules::{HEADER, MAX_CHANGED, Reason, Refusal, Work, budget_exceeded};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,9 +15,6 @@ use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};
 use trace_core::{GpuVa, PhysAddr, RegOffset};
 
-/// Allowed bits other than the mode in the newer format: page tables are cached during walks, and reads of them
-/// allocate. The drivers of all known recordings set exactly these.
-const BESIDE_MODE: u64 = 0x4200_0000;
 /// Number of bytes that are cleared in a header before its chain is submitted: status and first incomplete task.
 const STATUS_BYTES: u8 = 8;
 /// Alignment of a job header, bytes: the hardware ignores the low bits of the address, or faults on them.

@@ -63,6 +63,7 @@ fn replay_without_recorded_outputs_says_so() {
         events: 1,
         map: None,
         family: find_family(&recording),
+        model: None,
         jobs: false,
         screen: None,
     };
@@ -99,6 +100,7 @@ fn fault_report_lists_registers_walk_buffer_and_jobs() {
         events: 1,
         map: RegisterMap::by_name("mali-jm"),
         family: find_family(&recording),
+        model: None,
         jobs: false,
         screen: None,
     };
