@@ -34,6 +34,44 @@ impl Cells {
     }
 }
 
+/// A table that is written in batches of rows. All batches have the same columns.
+pub struct ColumnWriter<'a> {
+    writer: Writer<'a>,
+}
+
+impl<'a> ColumnWriter<'a> {
+    /// Creates a table of a format. Nothing is written before the first batch.
+    #[must_use]
+    pub fn new(format: Format, to: &'a mut (dyn Write + Send)) -> Self {
+        Self {
+            writer: Writer::new(format, to),
+        }
+    }
+
+    /// Writes columns of equal length under their names. A batch may have no rows.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be written, the columns differ in length, or they are not those of the first batch.
+    pub fn add(&mut self, columns: Vec<(&'static str, Cells)>) -> Result<(), TableError> {
+        let columns = columns.into_iter().map(|(name, cells)| match cells {
+            Cells::Whole(c) => column(name, c),
+            Cells::Real(c) => column(name, c),
+            Cells::Text(c) => column(name, c),
+        });
+        self.writer.batch(&batch(columns.collect())?)
+    }
+
+    /// Completes the table and returns its number of rows.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be written.
+    pub fn finish(self) -> Result<u64, TableError> {
+        self.writer.finish()
+    }
+}
+
 /// Writes columns of equal length under their names. Returns the number of rows.
 ///
 /// # Errors
@@ -44,13 +82,8 @@ pub fn write_columns(
     format: Format,
     to: &mut (dyn Write + Send),
 ) -> Result<u64, TableError> {
-    let columns = columns.into_iter().map(|(name, cells)| match cells {
-        Cells::Whole(c) => column(name, c),
-        Cells::Real(c) => column(name, c),
-        Cells::Text(c) => column(name, c),
-    });
-    let mut writer = Writer::new(format, to);
-    writer.batch(&batch(columns.collect())?)?;
+    let mut writer = ColumnWriter::new(format, to);
+    writer.add(columns)?;
     writer.finish()
 }
 
@@ -82,6 +115,21 @@ mod tests {
         assert_eq!(blocks.iter().collect::<Vec<_>>(), [Some(32), None]);
         let means = read.column_by_name("mean").unwrap().as_primitive::<Float64Type>();
         assert_eq!(means.value(1), 12_345.678_901_234);
+    }
+
+    #[test]
+    fn batches_become_one_table() {
+        let mut out = Vec::new();
+        let mut writer = ColumnWriter::new(Format::Parquet, &mut out);
+        writer.add(columns()).unwrap();
+        writer.add(columns()).unwrap();
+        assert_eq!(writer.finish().unwrap(), 4);
+        assert_eq!(crate::export::tests::read_parquet(out).num_rows(), 4);
+        let mut out = Vec::new();
+        let mut writer = ColumnWriter::new(Format::Parquet, &mut out);
+        writer.add(columns()).unwrap();
+        let other = writer.add(vec![("block", Cells::Text(vec![Some("x".into())]))]);
+        assert!(other.is_err());
     }
 
     #[test]

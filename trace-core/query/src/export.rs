@@ -127,13 +127,13 @@ impl<'a> Writer<'a> {
                 Format::Ipc => State::Ipc(Box::new(FileWriter::try_new(to, &batch.schema())?)),
             };
         }
-        self.rows += batch.num_rows() as u64;
         match &mut self.state {
             State::Begin(_) => {}
             State::Csv(file) => file.write(batch)?,
             State::Parquet(writer) => writer.write(batch)?,
             State::Ipc(file) => file.write(batch)?,
         }
+        self.rows += batch.num_rows() as u64;
         Ok(())
     }
 

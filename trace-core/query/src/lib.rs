@@ -16,7 +16,7 @@ mod shaders;
 mod statistics;
 mod tables;
 
-pub use columns::{Cells, write_columns};
+pub use columns::{Cells, ColumnWriter, write_columns};
 pub use error::TableError;
 pub use export::{ExportSummary, Format, export, export_events};
 pub use intervals::{EventPair, IntervalStatistics, TimeBin, Times, measure_intervals};
