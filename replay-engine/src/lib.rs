@@ -8,6 +8,7 @@ pub mod device;
 mod families;
 pub mod live;
 pub mod memory_trace;
+pub mod metrics;
 pub mod plan;
 pub mod question;
 mod rules;

@@ -2,6 +2,7 @@
 
 mod accept;
 mod cache;
+mod counters;
 mod keeper;
 mod live;
 mod live_end;
@@ -168,6 +169,7 @@ impl Server {
             sessions: Sessions::new(options.connections, options.share),
             strangers: UnknownClients::new(options.strangers),
             options,
+            counters: counters::ServeCounters::default(),
             stranger_log: UnknownClientLog::default(),
             stopping: AtomicBool::new(false),
             wasm: OnceLock::new(),
@@ -325,6 +327,12 @@ impl Server {
     /// Stops accepting connections and stops running plans. Listeners notice it at their next connection.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns the metrics in Prometheus' text format.
+    #[must_use]
+    pub fn render_metrics(&self) -> String {
+        self.shared.counters.render(&self.shared.slots)
     }
 
     /// Returns the devices with their holders.

@@ -101,6 +101,9 @@ pub struct Serve {
     /// Address width of a PCI function in bits, if its register map gives a different value or none
     #[arg(long, value_name = "DEVICE=BITS")]
     pub address_bits: Vec<AddressBits>,
+    /// Serve metrics in Prometheus' text format over HTTP at this address: 127.0.0.1:9118
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     /// Also pair with one unknown client, with confirmation at this terminal
     #[arg(long)]
     pub pair: bool,

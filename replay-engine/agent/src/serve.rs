@@ -127,6 +127,12 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     }
     let own = keys.key_pair().public().fingerprint();
     tracing::info!(key = own, keys = %keys.path().display(), "this agent's key");
+    if let Some(address) = &options.metrics {
+        let of = server.clone();
+        let local = replay_engine::metrics::serve(address, move || of.render_metrics())
+            .with_context(|| format!("--metrics {address}"))?;
+        tracing::info!(address = %local, "metrics");
+    }
     let (ended, end) = channel();
     end_on_signals(ended.clone())?;
     if options.listen.is_some() || options.unix.is_none() {

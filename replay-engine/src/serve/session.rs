@@ -1,5 +1,6 @@
 //! The session of a known client: its lease, its plan, its runs, until the connection ends.
 
+use super::counters::ServeCounters;
 use super::push::PushResult;
 use super::runner::{self, PreparedReplay, RunEnd};
 use super::sessions::SessionSlot;
@@ -387,6 +388,7 @@ impl Session {
         Ok(match take_slot(slot, &self.name) {
             Ok(hold) => {
                 tracing::info!(client = self.name, device, "leased");
+                ServeCounters::raise(&self.shared.counters.leases);
                 let info = hold.info().clone();
                 self.hold = Some(hold);
                 LeaseReply::Granted(Box::new(info))
@@ -443,7 +445,9 @@ impl Session {
                 return Err(SessionEnd(e.into()));
             }
         };
+        let begun = Instant::now();
         let end = self.watch(&control);
+        self.count_run(&end, begun);
         let Some(hold) = &mut self.hold else {
             return Err(SessionEnd::protocol("the lease is gone"));
         };
@@ -477,6 +481,18 @@ impl Session {
         };
         end.quit.map_or(Ok(()), Err)?;
         Ok(self.sender.send(Topic::Run, &reply)?)
+    }
+
+    /// Counts a run that ended.
+    fn count_run(&self, end: &WatchResult, begun: Instant) {
+        let counters = &self.shared.counters;
+        ServeCounters::raise(match &end.ended {
+            Some(RunEnd::Done(..)) => &counters.runs,
+            Some(RunEnd::Cancelled(_)) => &counters.cancelled,
+            Some(RunEnd::Panicked(_)) | None => &counters.failed,
+        });
+        let busy = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        counters.busy_ns.fetch_add(busy, Ordering::Relaxed);
     }
 
     /// Monitors a run: sends its progress, handles cancellation and the end of the connection, and enforces the limits.

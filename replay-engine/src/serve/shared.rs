@@ -1,6 +1,7 @@
 //! State that all connections of a server share, and its limits.
 
 use super::cache::{Cache, PinnedPages};
+use super::counters::ServeCounters;
 use super::live_service::LiveService;
 use super::pairing::Pairing;
 use super::sessions::Sessions;
@@ -79,6 +80,8 @@ impl Options {
 
 /// State shared by all connections.
 pub(crate) struct Shared {
+    /// Counters for metrics.
+    pub counters: ServeCounters,
     pub own: KeyPair,
     /// The key pair of clients in this process, the same for all: they share their cached pages.
     pub local: KeyPair,
