@@ -1,7 +1,7 @@
 #!/bin/sh
 # make bench: every benchmark, or the one named. Figures are ratios of one run on one machine; what else it does
 # meanwhile shows in the load that is printed before and after.
-# Use: scripts/bench.sh [import|open|scale|page_tables|xref|state|screen|diff|images|filter|per_action|compute|trace|size|channel_plan|cuda_hooks|software_mali]
+# Use: scripts/bench.sh [import|open|scale|page_tables|xref|state|screen|diff|images|filter|per_action|compute|trace|size|channel_plan|cuda_hooks|software_mali|campaign]
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -47,6 +47,7 @@ measure() {
         filter)
             with_duckdb
             cargo bench --locked --package trace-query --bench "$1" ;;
+        campaign) cargo bench --locked --package kinescope-campaign --bench "$1" ;;
         per_action) cargo bench --locked --package replay-core --bench "$1" ;;
         compute | trace) cargo bench --locked --package device-mali --bench "$1" ;;
         size) size_of_bare ;;
@@ -58,14 +59,14 @@ measure() {
         # Against Mesa's GLES driver for processors, with whatever of it the machine has (Debian: libegl1).
         software_mali) LIBGL_ALWAYS_SOFTWARE=1 cargo bench --locked --package gles-programs --bench "$1" ;;
         *)
-            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, xref, state, screen, diff, images, filter, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali)" >&2
+            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, xref, state, screen, diff, images, filter, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali, campaign)" >&2
             exit 2
             ;;
     esac
 }
 
 load before
-for name in ${1:-import open scale page_tables xref state screen diff images filter per_action compute trace size channel_plan cuda_hooks software_mali}; do
+for name in ${1:-import open scale page_tables xref state screen diff images filter per_action compute trace size channel_plan cuda_hooks software_mali campaign}; do
     echo "== $name"
     measure "$name"
 done

@@ -8,6 +8,7 @@
 
 mod bus;
 pub mod calls;
+pub mod campaigns;
 pub mod chains;
 pub mod channel_plan;
 pub mod cubin_load;
@@ -50,6 +51,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("amdgpu_dump", recordings::amdgpu_dump),
     ("buffer_file", files::buffer_file),
     ("calls", calls::calls),
+    ("campaign_description", campaigns::campaign_description),
+    ("campaign_entry", campaigns::campaign_entry),
     ("chains", chains::chains),
     ("channel_plan", channel_plan::channel_plan),
     ("container", recordings::container),
@@ -84,6 +87,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("map_svd", maps::map_svd),
     ("memory_dump", recordings::memory_dump),
     ("metadata", recordings::metadata),
+    ("metrics_request", campaigns::metrics_request),
     ("mmt", recordings::mmt),
     ("mmt_text", recordings::mmt_text),
     ("mneme", kernels::mneme),

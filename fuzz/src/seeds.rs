@@ -1,6 +1,7 @@
 //! Seeds of all fuzz targets: small sound inputs, generated here, that the fuzzer starts from.
 
 mod calls;
+mod campaigns;
 mod channel_plan;
 mod cuda;
 mod files;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
     calls::add(&mut add);
+    campaigns::add(&mut add);
     channel_plan::add(&mut add);
     cuda::add_memory_trace(&mut add);
     cuda::add_code(&mut add);

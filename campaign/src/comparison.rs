@@ -1,0 +1,248 @@
+//! The comparison of two campaigns, cell by cell: what broke, what is fixed, what is slower.
+
+use crate::summary::{Cell, CellKey, CellVerdict, Summary};
+use serde::Serialize;
+
+/// Ratio of two median times from which a cell counts as slower or faster.
+const TIME_RATIO: f64 = 1.25;
+/// Difference of two median times, ns, below which a cell is neither slower nor faster.
+const MIN_TIME_DIFFERENCE_NS: u64 = 1_000_000;
+
+/// How a cell changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CellChange {
+    /// It matched before.
+    Broken,
+    /// It did not match before, and has another verdict or first divergence now.
+    Changed,
+    /// It matches now.
+    Fixed,
+    /// It is new, and does not match.
+    Failing,
+    /// It is new, and matches.
+    New,
+    /// It is in the first campaign only.
+    Gone,
+    /// Its median time rose.
+    Slower,
+    /// Its median time fell.
+    Faster,
+}
+
+impl CellChange {
+    /// Returns the change in one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Changed => "changed",
+            Self::Fixed => "fixed",
+            Self::Failing => "failing",
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+        }
+    }
+
+    /// Returns whether the second campaign is worse.
+    #[must_use]
+    pub fn is_worse(self) -> bool {
+        matches!(self, Self::Broken | Self::Changed | Self::Failing)
+    }
+}
+
+/// A cell that differs between two campaigns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellDifference {
+    /// How it changed: `broken`, `changed`, `fixed`, `failing`, `new`, `gone`, `slower`, `faster`.
+    pub change: CellChange,
+    /// Name of the recording.
+    pub recording: String,
+    /// Options of the work, in words.
+    pub options: String,
+    /// Target.
+    pub target: String,
+    /// Verdicts in the first and the second campaign; `null`: the cell is not there.
+    pub verdict_before: Option<&'static str>,
+    /// See `verdict_before`.
+    pub verdict: Option<&'static str>,
+    /// Median times in both, ns; `null`: no run, or not there.
+    pub run_ns_before: Option<u64>,
+    /// See `run_ns_before`.
+    pub run_ns: Option<u64>,
+    /// Event of the first divergence in the second campaign; `null` if there is none.
+    pub event: Option<u64>,
+    /// The first divergence or the failure of the second campaign, in words.
+    pub text: Option<String>,
+    /// Whether the recording has other bytes in the second campaign.
+    pub recording_changed: bool,
+}
+
+/// The difference of two campaigns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CampaignDifference {
+    /// The cells that differ: the worst changes first, then in order of their keys.
+    pub cells: Vec<CellDifference>,
+    /// Number of cells that are the same.
+    pub same: u64,
+}
+
+/// Compares two campaigns.
+#[must_use]
+pub fn compare(before: &Summary, after: &Summary) -> CampaignDifference {
+    let mut difference = CampaignDifference::default();
+    for (key, cell) in &after.cells {
+        let earlier = before.cells.get(key);
+        match find_change(earlier, cell) {
+            Some(change) => difference.cells.push(describe(change, key, earlier, Some(cell))),
+            None => difference.same += 1,
+        }
+    }
+    for (key, cell) in before.cells.iter().filter(|(key, _)| !after.cells.contains_key(key)) {
+        difference.cells.push(describe(CellChange::Gone, key, Some(cell), None));
+    }
+    difference.cells.sort_by_key(|c| c.change);
+    difference
+}
+
+fn find_change(before: Option<&Cell>, after: &Cell) -> Option<CellChange> {
+    let is_match = |cell: &Cell| cell.verdict == CellVerdict::Match;
+    let Some(before) = before else {
+        return Some(if is_match(after) {
+            CellChange::New
+        } else {
+            CellChange::Failing
+        });
+    };
+    match (is_match(before), is_match(after)) {
+        (true, false) => Some(CellChange::Broken),
+        (false, true) => Some(CellChange::Fixed),
+        (false, false) => {
+            let event = |cell: &Cell| cell.divergence.as_ref().map(|d| d.event);
+            let is_same = before.verdict == after.verdict && event(before) == event(after);
+            (!is_same).then_some(CellChange::Changed)
+        }
+        (true, true) => {
+            let (a, b) = (before.median_ns()?, after.median_ns()?);
+            if a.abs_diff(b) < MIN_TIME_DIFFERENCE_NS {
+                return None;
+            }
+            let ratio = b as f64 / a.max(1) as f64;
+            match ratio {
+                r if r >= TIME_RATIO => Some(CellChange::Slower),
+                r if r <= 1.0 / TIME_RATIO => Some(CellChange::Faster),
+                _ => None,
+            }
+        }
+    }
+}
+
+fn describe(change: CellChange, key: &CellKey, before: Option<&Cell>, after: Option<&Cell>) -> CellDifference {
+    let divergence = after.and_then(|c| c.divergence.as_ref());
+    let failure = after.and_then(|c| c.failure.clone());
+    CellDifference {
+        change,
+        recording: key.recording.clone(),
+        options: key.options.clone(),
+        target: key.target.clone(),
+        verdict_before: before.map(|c| c.verdict.name()),
+        verdict: after.map(|c| c.verdict.name()),
+        run_ns_before: before.and_then(Cell::median_ns),
+        run_ns: after.and_then(Cell::median_ns),
+        event: divergence.map(|d| d.event),
+        text: divergence.map(|d| d.text.clone()).or(failure),
+        recording_changed: matches!((before, after), (Some(a), Some(b)) if a.digest != b.digest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run_result::FirstDivergence;
+    use std::collections::BTreeMap;
+
+    fn cell(verdict: CellVerdict, event: Option<u64>, ns: u64) -> Cell {
+        Cell {
+            runs: 1,
+            matches: 0,
+            repeated: 0,
+            verdict,
+            fingerprints: 1,
+            divergence: event.map(|event| FirstDivergence {
+                event,
+                text: "x".into(),
+            }),
+            failure: None,
+            run_ns: vec![ns],
+            gpu: String::new(),
+            path: "/a".into(),
+            digest: String::new(),
+            outcome: None,
+        }
+    }
+
+    fn summary(cells: &[(&str, Cell)]) -> Summary {
+        let key = |name: &str| CellKey {
+            recording: name.into(),
+            options: String::new(),
+            target: "t".into(),
+        };
+        Summary {
+            cells: cells
+                .iter()
+                .map(|(n, c)| (key(n), c.clone()))
+                .collect::<BTreeMap<_, _>>(),
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn changes_come_in_order_of_their_weight() {
+        use CellVerdict::{Diverged, Failed, Match};
+        const MS: u64 = 1_000_000;
+        let before = summary(&[
+            ("broken", cell(Match, None, 10 * MS)),
+            ("changed", cell(Diverged, Some(3), 1)),
+            ("fixed", cell(Failed, None, 1)),
+            ("gone", cell(Match, None, 1)),
+            ("same", cell(Diverged, Some(4), 1)),
+            ("slow", cell(Match, None, 10 * MS)),
+            ("short", cell(Match, None, 10)),
+            ("fast", cell(Match, None, 20 * MS)),
+        ]);
+        let after = summary(&[
+            ("broken", cell(Diverged, Some(9), 10 * MS)),
+            ("changed", cell(Diverged, Some(2), 1)),
+            ("fixed", cell(Match, None, 1)),
+            ("new", cell(Match, None, 1)),
+            ("other", cell(Failed, None, 1)),
+            ("same", cell(Diverged, Some(4), 1)),
+            ("slow", cell(Match, None, 13 * MS)),
+            ("short", cell(Match, None, 1000)),
+            ("fast", cell(Match, None, 10 * MS)),
+        ]);
+        let difference = compare(&before, &after);
+        let names: Vec<_> = difference
+            .cells
+            .iter()
+            .map(|c| (c.change.name(), c.recording.as_str()))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("broken", "broken"),
+                ("changed", "changed"),
+                ("fixed", "fixed"),
+                ("failing", "other"),
+                ("new", "new"),
+                ("gone", "gone"),
+                ("slower", "slow"),
+                ("faster", "fast"),
+            ]
+        );
+        assert_eq!((difference.same, difference.cells[0].event), (2, Some(9)));
+        assert!(compare(&before, &before).cells.is_empty());
+    }
+}

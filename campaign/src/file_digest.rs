@@ -1,0 +1,124 @@
+//! Digests of recordings and inputs: of a file, or of a folder with its files.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use trace_core::progress::{Cancelled, Progress};
+
+/// Maximum number of files in a folder that is a recording.
+const MAX_FILES: usize = 100_000;
+/// Maximum depth of its folders.
+const MAX_DEPTH: usize = 16;
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 20;
+
+/// Why a file has no digest.
+#[derive(Debug, thiserror::Error)]
+pub enum DigestError {
+    /// A file or folder cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The work was cancelled.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// Returns the BLAKE3 digest of a file, or of the names and digests of the files of a folder, as 64 hex digits.
+///
+/// # Errors
+/// If a file cannot be read, a folder has too many files, or the work is cancelled.
+pub fn digest_path(path: &Path, progress: &Progress) -> Result<String, DigestError> {
+    let failed = |source| DigestError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    if !fs::metadata(path).map_err(failed)?.is_dir() {
+        return Ok(digest_file(path, progress)?.to_hex().to_string());
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"kinescope folder 1\0");
+    let mut files = Vec::new();
+    list_files(path, 0, &mut files)?;
+    files.sort();
+    for file in files {
+        let name = file.strip_prefix(path).unwrap_or(&file).as_os_str().as_encoded_bytes();
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name);
+        hasher.update(digest_file(&file, progress)?.as_bytes());
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+fn digest_file(path: &Path, progress: &Progress) -> Result<blake3::Hash, DigestError> {
+    let failed = |source| DigestError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        progress.check()?;
+        let n = match io::Read::read(&mut file, &mut piece) {
+            Ok(0) => return Ok(hasher.finalize()),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(failed(e)),
+        };
+        hasher.update(piece.get(..n).unwrap_or_default());
+    }
+}
+
+/// Lists the regular files of a folder and of the folders in it. Links are not followed.
+fn list_files(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), DigestError> {
+    let failed = |source| DigestError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    if depth > MAX_DEPTH {
+        return Err(failed(io::Error::other(format!(
+            "more than {MAX_DEPTH} folders in one another"
+        ))));
+    }
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() {
+            list_files(&entry.path(), depth + 1, files)?;
+        } else if kind.is_file() {
+            if files.len() >= MAX_FILES {
+                return Err(failed(io::Error::other(format!("more than {MAX_FILES} files"))));
+            }
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_of_a_folder_depends_on_names_and_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = || digest_path(folder.path(), &Progress::new()).unwrap();
+        fs::create_dir(folder.path().join("d")).unwrap();
+        fs::write(folder.path().join("d/a"), "1").unwrap();
+        let first = digest();
+        assert_eq!((first.len(), digest()), (64, first.clone()));
+        fs::write(folder.path().join("d/a"), "2").unwrap();
+        assert_ne!(digest(), first);
+        fs::rename(folder.path().join("d/a"), folder.path().join("d/b")).unwrap();
+        fs::write(folder.path().join("d/b"), "1").unwrap();
+        assert_ne!(digest(), first);
+        let file = digest_path(&folder.path().join("d/b"), &Progress::new()).unwrap();
+        assert_eq!(file, blake3::hash(b"1").to_hex().to_string());
+        assert!(digest_path(&folder.path().join("x"), &Progress::new()).is_err());
+    }
+}

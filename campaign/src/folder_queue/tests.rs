@@ -1,0 +1,162 @@
+//! Tests of the queue in a file: states, leases, and that it loses nothing.
+
+use super::*;
+use crate::run_result::RunVerdict;
+use crate::work::{RecordingFile, ReplayWork};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+fn run(target: &str, repeat: u32) -> Run {
+    let work = WorkItem::Replay(ReplayWork {
+        recording: RecordingFile {
+            path: "/r.kine".into(),
+            name: "r.kine".into(),
+            digest: "00".repeat(32),
+        },
+        inputs: Default::default(),
+        tolerance: Vec::new(),
+        time_limit_s: None,
+        without_containment: false,
+        keep_outcomes: Default::default(),
+    });
+    Run::new(work, target, repeat)
+}
+
+fn result(leased: &LeasedRun) -> RunResult {
+    RunResult {
+        run: leased.run.id,
+        verdict: RunVerdict::Match,
+        computed: true,
+        divergence: None,
+        failure: None,
+        on_target: leased.run.target.clone(),
+        gpu: String::new(),
+        queued_ms: leased.queued_ms,
+        started_ms: 0,
+        ended_ms: 0,
+        compile_ns: 0,
+        upload_ns: 0,
+        run_ns: 0,
+        device_ns: 0,
+        memory_bytes: 0,
+        pushed_bytes: 0,
+        attempt: leased.attempt,
+        earlier_attempts: leased.earlier_attempts.clone(),
+        worker: "w".into(),
+        fingerprint: String::new(),
+        outcome: None,
+    }
+}
+
+fn counts(queue: &FolderQueue) -> (u64, u64, u64) {
+    let c = queue.counts().unwrap();
+    (c.queued, c.leased, c.done)
+}
+
+#[test]
+fn each_run_is_queued_leased_and_done_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = FolderQueue::open(&folder.path().join("q.redb")).unwrap();
+    let runs: Vec<Run> = (0..3).map(|n| run("a", n)).chain([run("b", 0)]).collect();
+    assert_eq!(queue.add(&mut runs.iter().cloned()).unwrap(), 4);
+    assert_eq!(queue.add(&mut runs.iter().cloned()).unwrap(), 0);
+    let first = queue.take("a", "w", LEASE).unwrap().unwrap();
+    assert_eq!((first.run.clone(), first.attempt), (runs[0].clone(), 1));
+    assert_eq!(counts(&queue), (3, 1, 0));
+    assert_eq!(queue.target_counts().unwrap()["a"].leased, 1);
+    assert!(queue.take("c", "w", LEASE).unwrap().is_none());
+    assert_eq!(queue.finish(&first, &result(&first)).unwrap(), FinishedRun::Recorded);
+    assert_eq!(queue.finish(&first, &result(&first)).unwrap(), FinishedRun::HadResult);
+    assert_eq!(counts(&queue), (3, 0, 1));
+    // A run that did not execute comes first again, and its attempt does not count.
+    let second = queue.take("a", "w", LEASE).unwrap().unwrap();
+    queue.release(&second, None).unwrap();
+    let again = queue.take("a", "w", LEASE).unwrap().unwrap();
+    assert_eq!((again.run.id, again.attempt), (second.run.id, 1));
+    queue.release(&again, Some("lost")).unwrap();
+    // A lease that is over changes nothing.
+    queue.release(&second, Some("late")).unwrap();
+    let third = queue.take("a", "w", LEASE).unwrap().unwrap();
+    assert_eq!((third.attempt, third.earlier_attempts), (2, vec!["lost".to_owned()]));
+    let mut unfinished = Vec::new();
+    queue
+        .unfinished(None, &mut |run, times| {
+            unfinished.push((run.id, times));
+            true
+        })
+        .unwrap();
+    assert_eq!(unfinished.len(), 3);
+    queue.note_published(&[unfinished[0].0]).unwrap();
+    let mut rest = Vec::new();
+    queue
+        .unfinished(Some(unfinished[1].0), &mut |run, times| {
+            rest.push((run.id, times));
+            true
+        })
+        .unwrap();
+    assert_eq!(rest, unfinished[2..]);
+    assert_eq!(queue.target_counts().unwrap()["b"].queued, 1);
+}
+
+#[test]
+fn expired_leases_end_and_late_results_still_count_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = FolderQueue::open(&folder.path().join("q.redb")).unwrap();
+    queue.add(&mut [run("a", 0)].into_iter()).unwrap();
+    let slow = queue.take("a", "slow", Duration::ZERO).unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    let other = queue.take("a", "other", LEASE).unwrap().unwrap();
+    assert_eq!((other.attempt, counts(&queue)), (2, (0, 1, 0)));
+    assert!(other.earlier_attempts[0].contains("slow reported nothing"));
+    assert_eq!(queue.finish(&slow, &result(&slow)).unwrap(), FinishedRun::Recorded);
+    assert_eq!(queue.finish(&other, &result(&other)).unwrap(), FinishedRun::HadResult);
+    assert_eq!(counts(&queue), (0, 0, 1));
+    let mut seen = Vec::new();
+    queue
+        .results(&mut |run, result| {
+            seen.push((run, result.attempt));
+            true
+        })
+        .unwrap();
+    assert_eq!(seen, [(run("a", 0), 1)]);
+    assert_eq!(queue.result(seen[0].0.id).unwrap().unwrap().worker, "w");
+}
+
+#[test]
+fn an_open_queue_is_refused_and_its_leases_end_with_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    let queue = FolderQueue::open(&path).unwrap();
+    queue.add(&mut [run("a", 0)].into_iter()).unwrap();
+    queue.take("a", "first", LEASE).unwrap().unwrap();
+    assert!(matches!(FolderQueue::open(&path), Err(QueueError::InUse(_))));
+    drop(queue);
+    let queue = FolderQueue::open(&path).unwrap();
+    let leased = queue.take("a", "second", LEASE).unwrap().unwrap();
+    assert_eq!(leased.attempt, 2);
+    assert_eq!(leased.earlier_attempts, ["the process of first ended without a result"]);
+    let mut recorded = result(&leased);
+    assert_eq!(queue.record(&[recorded.clone(), recorded.clone()]).unwrap(), 1);
+    // A broker may deliver a run twice; the first result stays, and says so.
+    let later = RunResult {
+        attempt: 3,
+        worker: "third".into(),
+        ..recorded.clone()
+    };
+    assert_eq!(queue.record(&[later]).unwrap(), 0);
+    let stored = queue.result(recorded.run).unwrap().unwrap();
+    assert_eq!((stored.attempt, stored.worker.as_str()), (3, "w"));
+    recorded.run = run("unknown", 0).id;
+    assert_eq!(queue.record(&[recorded]).unwrap(), 0);
+}
+
+#[test]
+fn files_that_are_no_queue_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    std::fs::write(&path, vec![7; 10_000]).unwrap();
+    let failed = FolderQueue::open(&path).unwrap_err();
+    assert!(matches!(failed, QueueError::Storage { .. }), "{failed}");
+    assert!(!parse_entry(b"{}") && !parse_entry(&vec![b' '; MAX_ENTRY_BYTES + 1]));
+    assert!(parse_entry(&serde_json::to_vec(&run("a", 1)).unwrap()));
+}

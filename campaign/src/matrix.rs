@@ -1,0 +1,235 @@
+//! The matrix of a campaign: its recordings by their targets by their repeats, as a list of runs.
+
+use crate::description::{Campaign, CampaignEntry};
+use crate::file_digest::{DigestError, digest_path};
+use crate::run::Run;
+use crate::work::{InputFile, RecordingFile, ReplayWork, WorkItem};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use trace_core::progress::Progress;
+
+/// Maximum number of recordings of a campaign.
+const MAX_RECORDINGS: usize = 100_000;
+/// Maximum number of runs of a campaign.
+const MAX_RUNS: u64 = 10_000_000;
+
+/// Why a campaign has no matrix.
+#[derive(Debug, thiserror::Error)]
+pub enum MatrixError {
+    /// The pattern of an entry has a mistake, or matches nothing.
+    #[error("line {line}: {reason}")]
+    Entry {
+        /// Line of the entry.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file cannot be read.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
+    /// There are too many runs.
+    #[error("the campaign has {0} runs (at most {MAX_RUNS}); divide it")]
+    TooManyRuns(u64),
+}
+
+/// Work on some targets, some times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MatrixRow {
+    work: WorkItem,
+    targets: Vec<String>,
+    repeats: u32,
+}
+
+/// The matrix of a campaign. It holds its rows; runs are computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    rows: Vec<MatrixRow>,
+}
+
+impl Matrix {
+    /// Finds the recordings of a campaign, and computes their digests.
+    ///
+    /// # Errors
+    /// If an entry matches no file, a file cannot be read, there are too many runs, or the work is cancelled.
+    pub fn expand(campaign: &Campaign, progress: &Progress) -> Result<Self, MatrixError> {
+        let mut digests: BTreeMap<PathBuf, String> = BTreeMap::new();
+        let mut digest = |path: &Path| -> Result<String, DigestError> {
+            if let Some(known) = digests.get(path) {
+                return Ok(known.clone());
+            }
+            let digest = digest_path(path, progress)?;
+            digests.insert(path.to_owned(), digest.clone());
+            Ok(digest)
+        };
+        let mut rows = Vec::new();
+        for entry in &campaign.entries {
+            let paths = find_recordings(campaign, entry)?;
+            if rows.len() + paths.len() > MAX_RECORDINGS {
+                return Err(MatrixError::Entry {
+                    line: entry.line,
+                    reason: format!("more than {MAX_RECORDINGS} recordings; divide the campaign"),
+                });
+            }
+            let inputs = entry.inputs.iter().map(|(name, path)| {
+                let digest = digest(path)?;
+                let path = path.clone();
+                Ok((name.clone(), InputFile { path, digest }))
+            });
+            let inputs: BTreeMap<String, InputFile> = inputs.collect::<Result<_, DigestError>>()?;
+            for path in paths {
+                let name = path.strip_prefix(&campaign.folder).unwrap_or(&path);
+                let recording = RecordingFile {
+                    name: name.display().to_string(),
+                    digest: digest(&path)?,
+                    path,
+                };
+                rows.push(MatrixRow {
+                    work: WorkItem::Replay(ReplayWork {
+                        recording,
+                        inputs: inputs.clone(),
+                        tolerance: entry.tolerance.clone(),
+                        time_limit_s: entry.time_limit_s,
+                        without_containment: entry.without_containment,
+                        keep_outcomes: campaign.keep_outcomes,
+                    }),
+                    targets: entry.targets.clone(),
+                    repeats: entry.repeats,
+                });
+            }
+        }
+        let matrix = Self { rows };
+        match matrix.len() {
+            n if n > MAX_RUNS => Err(MatrixError::TooManyRuns(n)),
+            _ => Ok(matrix),
+        }
+    }
+
+    /// Returns the number of runs, those with equal ids counted each.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        let of_row = |r: &MatrixRow| (r.targets.len() as u64).saturating_mul(u64::from(r.repeats));
+        self.rows.iter().map(of_row).fold(0, u64::saturating_add)
+    }
+
+    /// Whether there are no runs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of work items: recordings, each with its options.
+    #[must_use]
+    pub fn work_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns the targets, in order of their names.
+    #[must_use]
+    pub fn targets(&self) -> BTreeSet<&str> {
+        self.rows.iter().flat_map(|r| &r.targets).map(String::as_str).collect()
+    }
+
+    /// Returns the runs: all first repeats before all second ones, so that a stopped campaign covers every cell.
+    pub fn runs(&self) -> impl Iterator<Item = Run> {
+        let repeats = self.rows.iter().map(|r| r.repeats).max().unwrap_or(0);
+        (0..repeats).flat_map(move |repeat| {
+            let rows = self.rows.iter().filter(move |r| repeat < r.repeats);
+            rows.flat_map(move |r| r.targets.iter().map(move |t| Run::new(r.work.clone(), t, repeat)))
+        })
+    }
+}
+
+/// Returns the recordings of an entry, in order of their paths.
+fn find_recordings(campaign: &Campaign, entry: &CampaignEntry) -> Result<Vec<PathBuf>, MatrixError> {
+    let failed = |reason: String| MatrixError::Entry {
+        line: entry.line,
+        reason,
+    };
+    let whole = campaign.folder.join(&entry.path);
+    // A file whose name has the characters of a pattern is meant by that name.
+    if whole.exists() {
+        return Ok(vec![whole]);
+    }
+    let folder = glob::Pattern::escape(&campaign.folder.to_string_lossy());
+    let pattern = match Path::new(&entry.path).is_absolute() {
+        true => entry.path.clone(),
+        false => format!("{}/{}", folder.trim_end_matches('/'), entry.path),
+    };
+    let options = glob::MatchOptions {
+        require_literal_leading_dot: true,
+        require_literal_separator: true,
+        ..glob::MatchOptions::default()
+    };
+    let matches = glob::glob_with(&pattern, options).map_err(|e| failed(format!("`{}`: {e}", entry.path)))?;
+    let mut paths = Vec::new();
+    for path in matches {
+        let path = path.map_err(|e| failed(e.to_string()))?;
+        if paths.len() >= MAX_RECORDINGS {
+            return Err(failed(format!(
+                "`{}` matches more than {MAX_RECORDINGS} files",
+                entry.path
+            )));
+        }
+        paths.push(path);
+    }
+    if paths.is_empty() {
+        let at = campaign.folder.display();
+        return Err(failed(format!("no recording matches `{}` in {at}", entry.path)));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn campaign(folder: &Path, text: &str) -> Campaign {
+        Campaign::parse(
+            &format!("version = 1\ntargets = [\"cuda:0\", \"cuda:1\"]\n{text}"),
+            folder,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn matrix_is_recordings_by_targets_by_repeats() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.kine", "a.kine", "c.txt", ".d.kine"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let text = "repeats = 2\n[[recordings]]\npath = \"*.kine\"\n[[recordings]]\npath = \"c.txt\"\nrepeats = 3\n\
+                    targets = [\"cuda:2\"]\ninputs = { x = \"a.kine\" }\n";
+        let matrix = Matrix::expand(&campaign(folder.path(), text), &Progress::new()).unwrap();
+        assert_eq!((matrix.len(), matrix.work_count(), matrix.targets().len()), (11, 3, 3));
+        let runs: Vec<Run> = matrix.runs().collect();
+        assert_eq!(runs.len(), 11);
+        let names: Vec<(&str, &str, u32)> = runs
+            .iter()
+            .map(|r| (r.work.recording().name.as_str(), r.target.as_str(), r.repeat))
+            .collect();
+        assert_eq!(
+            names[..3],
+            [
+                ("a.kine", "cuda:0", 0),
+                ("a.kine", "cuda:1", 0),
+                ("b.kine", "cuda:0", 0)
+            ]
+        );
+        assert_eq!(names[10], ("c.txt", "cuda:2", 2));
+        let ids: BTreeSet<_> = runs.iter().map(|r| r.id).collect();
+        assert_eq!(ids.len(), 11);
+        assert_eq!(runs[4].work.files().len(), 2);
+    }
+
+    #[test]
+    fn entries_without_files_are_refused_with_their_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let campaign = campaign(folder.path(), "[[recordings]]\npath = \"*.kine\"\n");
+        let failed = Matrix::expand(&campaign, &Progress::new()).unwrap_err().to_string();
+        assert!(
+            failed.starts_with("line 3: no recording matches `*.kine` in"),
+            "{failed}"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! Queues of runs: what any queue does, whether it is a folder on this machine or a broker.
+
+use crate::run::{LeasedRun, Run, RunId};
+use crate::run_result::RunResult;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a queue cannot do what was requested.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// Another process has the queue open.
+    #[error("{}: another process uses this campaign; wait for it, or stop it", .0.display())]
+    InUse(PathBuf),
+    /// The files of the queue cannot be read or written.
+    #[error("{}: {reason}", path.display())]
+    Storage {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        reason: String,
+    },
+    /// The queue was written by another version of the program.
+    #[error("{}: the queue has version {found} (this program reads version {expected})", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: u64,
+        /// The version that this code reads.
+        expected: u64,
+    },
+    /// An entry cannot be read.
+    #[error("{}: entry {entry} is damaged: {reason}", path.display())]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// Id of the run, or name of the entry.
+        entry: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Numbers of runs by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    /// Runs that wait.
+    pub queued: u64,
+    /// Runs that a worker has.
+    pub leased: u64,
+    /// Runs with a result.
+    pub done: u64,
+}
+
+impl Counts {
+    /// Returns the number of all runs.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.queued.saturating_add(self.leased).saturating_add(self.done)
+    }
+}
+
+/// The numbers of each target, by its name.
+pub type TargetCounts = BTreeMap<String, Counts>;
+
+/// What became of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishedRun {
+    /// It is the result of the run.
+    Recorded,
+    /// The run has a result already, which stays.
+    HadResult,
+}
+
+/// A queue of runs. A run is queued, leased by a worker with a deadline, or done with a result. All methods are durable:
+/// when they return, the change survives the end of the process and of the machine.
+pub trait RunQueue: Send + Sync {
+    /// Adds runs in their order. A run whose id the queue has stays as it is. Returns the number of added runs.
+    ///
+    /// # Errors
+    /// If the queue cannot be written.
+    fn add(&self, runs: &mut dyn Iterator<Item = Run>) -> Result<u64, QueueError>;
+
+    /// Leases the first queued run of a target to a worker; `None` if there is none. A run whose lease has expired is
+    /// queued again before.
+    ///
+    /// # Errors
+    /// If the queue cannot be read or written.
+    fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError>;
+
+    /// Records the result of a leased run. Each run gets one result: the first.
+    ///
+    /// # Errors
+    /// If the queue cannot be written.
+    fn finish(&self, leased: &LeasedRun, result: &RunResult) -> Result<FinishedRun, QueueError>;
+
+    /// Returns a leased run to the front of the queue. `reason` says why there is no result; if the run cannot have
+    /// executed, it is `None`, and the attempt does not count.
+    ///
+    /// # Errors
+    /// If the queue cannot be written.
+    fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError>;
+
+    /// Returns the numbers of runs by state.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    fn counts(&self) -> Result<Counts, QueueError>;
+
+    /// Calls `each` with every run that has a result, in order of ids, until it returns `false`.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    fn results(&self, each: &mut dyn FnMut(Run, RunResult) -> bool) -> Result<(), QueueError>;
+
+    /// Returns the result of a run, if it has one.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    fn result(&self, id: RunId) -> Result<Option<RunResult>, QueueError>;
+}

@@ -1,0 +1,334 @@
+//! The report of a campaign as one HTML page: what replays where, how fast, what broke, with links to the events.
+
+use crate::campaign_folder::CampaignFolder;
+use crate::comparison::{CampaignDifference, CellDifference};
+use crate::run_result::RunVerdict;
+use crate::summary::{Cell, CellKey, CellVerdict, Summary};
+use kinescope_files::link::Link;
+use kinescope_files::scene::{Scene, Selection};
+use kinescope_session::{html, text};
+use maud::{Markup, html};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Maximum number of rows of a list. The table of results has all.
+const MAX_ROWS: usize = 2000;
+
+/// The rows of the matrix: for each recording with its options, the cells by target.
+type MatrixRows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, &'a Cell>>;
+
+/// Renders the report of a campaign. `since` is an earlier campaign: its name, and the difference to it.
+#[must_use]
+pub fn render_report(
+    name: &str,
+    folder: &CampaignFolder,
+    summary: &Summary,
+    since: Option<(&str, &CampaignDifference)>,
+) -> String {
+    let mut rows = MatrixRows::new();
+    let mut targets = BTreeSet::new();
+    for (key, cell) in &summary.cells {
+        targets.insert(key.target.as_str());
+        let row = rows.entry((&key.recording, &key.options)).or_default();
+        row.insert(&key.target, cell);
+    }
+    let body = html! {
+        h1 { "Campaign " (name) }
+        p class="files" { (describe_span(summary)) }
+        div class="cards" {
+            (card(&text::count(summary.total()), "runs"))
+            @for verdict in [RunVerdict::Match, RunVerdict::Diverged, RunVerdict::Failed, RunVerdict::Refused] {
+                (card(&text::count(summary.of(verdict)), verdict.name()))
+            }
+            (card(&text::count(summary.repeated), "repeated: an earlier attempt may have executed too"))
+        }
+        @if let Some((before, difference)) = since { (changes(before, difference, summary)) }
+        h2 { "What replays where" }
+        (matrix(&rows, &targets))
+        (failures(folder, summary))
+        h2 { "How fast" }
+        (speeds(summary, &targets))
+    };
+    html::page(&format!("Campaign {name}"), &body)
+}
+
+fn card(value: &str, what: &str) -> Markup {
+    html! { div class="card" { b { (value) } span { (what) } } }
+}
+
+fn describe_span(summary: &Summary) -> String {
+    match summary.span_ms {
+        Some((first, last)) => format!(
+            "{}, in {}; {} cells",
+            text::date(first / 1000),
+            text::duration(last.saturating_sub(first).saturating_mul(1_000_000)),
+            text::count(summary.cells.len() as u64)
+        ),
+        None => "no results yet".to_owned(),
+    }
+}
+
+/// Returns the class of a verdict in the page's style.
+fn class(verdict: CellVerdict) -> &'static str {
+    match verdict {
+        CellVerdict::Match => "same",
+        CellVerdict::Diverged => "changed",
+        CellVerdict::Failed | CellVerdict::Refused => "gone",
+    }
+}
+
+/// Returns the link that opens a recording at an event.
+fn event_link(path: &Path, event: u64) -> String {
+    let link = Link {
+        file: path.to_owned(),
+        events: None,
+        scene: Some(Scene {
+            event,
+            selection: Selection::default(),
+            panels: Vec::new(),
+        }),
+    };
+    link.to_string()
+}
+
+fn matrix(rows: &MatrixRows<'_>, targets: &BTreeSet<&str>) -> Markup {
+    html! {
+        div style="overflow-x: auto" {
+            table {
+                tr {
+                    th { "recording" }
+                    @for target in targets { th { (target) } }
+                }
+                @for ((recording, options), cells) in rows.iter().take(MAX_ROWS) {
+                    tr {
+                        td {
+                            (recording)
+                            @if !options.is_empty() { br; span class="dim" { (options) } }
+                        }
+                        @for target in targets {
+                            td { @match cells.get(target) {
+                                Some(cell) => (matrix_cell(cell)),
+                                None => span class="dim" { "–" },
+                            } }
+                        }
+                    }
+                }
+            }
+        }
+        (left_out(rows.len()))
+    }
+}
+
+fn left_out(rows: usize) -> Markup {
+    html! {
+        @if rows > MAX_ROWS {
+            p class="dim" { (text::count((rows - MAX_ROWS) as u64)) " more rows are in the table of results." }
+        }
+    }
+}
+
+fn matrix_cell(cell: &Cell) -> Markup {
+    let label = match cell.runs {
+        1 => cell.verdict.name().to_owned(),
+        n => format!("{} {} of {n}", cell.verdict.name(), n_with_verdict(cell)),
+    };
+    html! {
+        @match &cell.divergence {
+            Some(d) if cell.verdict != CellVerdict::Match => {
+                a class=(class(cell.verdict)) href=(event_link(&cell.path, d.event)) title=(d.text) { (label) }
+            }
+            _ => span class=(class(cell.verdict)) title=[cell.failure.as_deref()] { (label) },
+        }
+        @if let Some(ns) = cell.median_ns() { br; span class="dim" { (text::duration(ns)) } }
+        @if cell.fingerprints > 1 { br; span class="changed" { (cell.fingerprints) " different results" } }
+        @if cell.repeated > 0 { br; span class="dim" { (cell.repeated) " repeated" } }
+    }
+}
+
+/// Returns the number of repeats that the label of a cell counts: matches of a match, others of the rest.
+fn n_with_verdict(cell: &Cell) -> u64 {
+    match cell.verdict {
+        CellVerdict::Match => cell.matches,
+        _ => cell.runs.saturating_sub(cell.matches),
+    }
+}
+
+/// Lists the cells that do not match.
+fn failures(folder: &CampaignFolder, summary: &Summary) -> Markup {
+    let failing: Vec<(&CellKey, &Cell)> = summary
+        .cells
+        .iter()
+        .filter(|(_, cell)| cell.verdict != CellVerdict::Match)
+        .collect();
+    html! {
+        @if !failing.is_empty() {
+            h2 { "What does not replay" }
+            table {
+                tr { th { "recording" } th { "target" } th { "verdict" } th { "first divergence" } th { "outcome" } }
+                @for (key, cell) in failing.iter().take(MAX_ROWS) {
+                    tr {
+                        td { (key.recording) }
+                        td { (key.target) @if !cell.gpu.is_empty() { br; span class="dim" { (cell.gpu) } } }
+                        td { span class=(class(cell.verdict)) { (cell.verdict.name()) } }
+                        td {
+                            @if let Some(d) = &cell.divergence {
+                                a href=(event_link(&cell.path, d.event)) { "event " (text::count(d.event)) } " "
+                                (d.text)
+                            }
+                            @if let Some(failure) = &cell.failure {
+                                @if cell.divergence.is_some() { br; }
+                                (failure)
+                            }
+                        }
+                        td { @if let Some(outcome) = &cell.outcome { (outcome_link(folder, cell, outcome)) } }
+                    }
+                }
+            }
+            (left_out(failing.len()))
+        }
+    }
+}
+
+fn outcome_link(folder: &CampaignFolder, cell: &Cell, outcome: &Path) -> Markup {
+    let path = folder.path().join(outcome);
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let event = cell.divergence.as_ref().map_or(0, |d| d.event);
+    html! { a href=(event_link(&path, event)) { "open" } }
+}
+
+/// Lists what changed since an earlier campaign.
+fn changes(before: &str, difference: &CampaignDifference, summary: &Summary) -> Markup {
+    html! {
+        h2 { "What changed since " (before) }
+        @if difference.cells.is_empty() {
+            p { "Nothing: " (text::count(difference.same)) " cells are the same." }
+        } @else {
+            table {
+                tr { th { "change" } th { "recording" } th { "target" } th { "before" } th { "now" } th { "where" } }
+                @for cell in difference.cells.iter().take(MAX_ROWS) { (change_row(cell, summary)) }
+            }
+            (left_out(difference.cells.len()))
+            p class="dim" { (text::count(difference.same)) " other cells are the same." }
+        }
+    }
+}
+
+fn change_row(change: &CellDifference, summary: &Summary) -> Markup {
+    let key = CellKey {
+        recording: change.recording.clone(),
+        options: change.options.clone(),
+        target: change.target.clone(),
+    };
+    let cell = summary.cells.get(&key);
+    let side = |verdict: Option<&'static str>, ns: Option<u64>| {
+        html! {
+            (verdict.unwrap_or("–"))
+            @if let Some(ns) = ns { br; span class="dim" { (text::duration(ns)) } }
+        }
+    };
+    html! {
+        tr {
+            td { span class=(if change.change.is_worse() { "gone" } else { "more" }) { (change.change.name()) } }
+            td {
+                (change.recording)
+                @if !change.options.is_empty() { br; span class="dim" { (change.options) } }
+                @if change.recording_changed { br; span class="changed" { "the recording has other bytes" } }
+            }
+            td { (change.target) }
+            td { (side(change.verdict_before, change.run_ns_before)) }
+            td { (side(change.verdict, change.run_ns)) }
+            td {
+                @if let (Some(cell), Some(event)) = (cell, change.event) {
+                    a href=(event_link(&cell.path, event)) { "event " (text::count(event)) } " "
+                }
+                @if let Some(what) = &change.text { (what) }
+            }
+        }
+    }
+}
+
+/// Lists the times of each target.
+fn speeds(summary: &Summary, targets: &BTreeSet<&str>) -> Markup {
+    html! {
+        table {
+            tr { th { "target" } th { "GPU" } th class="n" { "cells" } th class="n" { "median" } th class="n" { "longest" } }
+            @for target in targets {
+                @let cells: Vec<&Cell> = summary.cells.iter().filter(|(k, _)| k.target == *target).map(|(_, c)| c).collect();
+                @let medians = sorted_medians(&cells);
+                @let gpu = cells.iter().map(|c| c.gpu.as_str()).find(|g| !g.is_empty()).unwrap_or("–");
+                tr {
+                    td { (target) }
+                    td { (gpu) }
+                    td class="n" { (text::count(cells.len() as u64)) }
+                    td class="n" { (format_time(medians.get(medians.len().saturating_sub(1) / 2))) }
+                    td class="n" { (format_time(medians.last())) }
+                }
+            }
+        }
+    }
+}
+
+fn sorted_medians(cells: &[&Cell]) -> Vec<u64> {
+    let mut medians: Vec<u64> = cells.iter().filter_map(|c| c.median_ns()).collect();
+    medians.sort_unstable();
+    medians
+}
+
+fn format_time(ns: Option<&u64>) -> String {
+    ns.map_or_else(|| "–".to_owned(), |ns| text::duration(*ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::compare;
+    use crate::run_result::FirstDivergence;
+
+    #[test]
+    fn page_links_to_events_and_escapes_texts() {
+        let folder = tempfile::tempdir().unwrap();
+        let campaign = CampaignFolder::create(folder.path(), "n").unwrap();
+        let key = CellKey {
+            recording: "a <b>.kine".into(),
+            options: String::new(),
+            target: "software:mali-g71".into(),
+        };
+        let cell = Cell {
+            runs: 2,
+            matches: 1,
+            repeated: 1,
+            verdict: CellVerdict::Diverged,
+            fingerprints: 2,
+            divergence: Some(FirstDivergence {
+                event: 1200,
+                text: "JS0_STATUS: <script>".into(),
+            }),
+            failure: None,
+            run_ns: vec![2_000_000, 3_000_000],
+            gpu: "Mali-G71".into(),
+            path: "/t/a b.kine".into(),
+            digest: String::new(),
+            outcome: Some("outcomes/x.kine".into()),
+        };
+        let summary = Summary {
+            cells: BTreeMap::from([(key, cell)]),
+            verdicts: BTreeMap::from([(RunVerdict::Match, 1), (RunVerdict::Diverged, 1)]),
+            repeated: 1,
+            span_ms: Some((1_700_000_000_000, 1_700_000_002_000)),
+        };
+        let difference = compare(&Summary::default(), &summary);
+        let page = render_report("n", &campaign, &summary, Some(("last", &difference)));
+        for part in [
+            "kinescope:///t/a%20b.kine?event=1200",
+            "a &lt;b&gt;.kine",
+            "outcomes/x.kine?event=1200",
+            "What changed since last",
+            "diverged 1 of 2",
+            "2 different results",
+            "failing",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("<script"));
+    }
+}

@@ -1,0 +1,286 @@
+//! The run of a campaign on this machine: one thread for each target takes its runs from the queue.
+
+use crate::execution::{Attempt, Executor, RunMaterial, is_temporary};
+use crate::queue::{FinishedRun, QueueError, RunQueue};
+use crate::run::LeasedRun;
+use crate::run_result::RunResult;
+use kinescope_session::targets::Targets;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+
+/// Maximum number of attempts of a run. The run is reported as failed after that.
+const MAX_ATTEMPTS: u32 = 5;
+/// Time after which a lease ends. The queue's process is this one, and the time limit of a run ends a run that hangs.
+const LEASE: Duration = Duration::from_hours(24);
+/// First and longest pause before a target that cannot be reached is tried again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Interval at which a pause checks whether the user stopped the campaign.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How a campaign is run.
+pub struct CampaignOptions {
+    /// Name of this machine's worker in results.
+    pub worker: String,
+    /// Maximum number of runs at the same time; 0 for no limit.
+    pub max_workers: usize,
+    /// Time that a target may be out of reach.
+    pub target_wait: Duration,
+    /// Folder of kept outcomes.
+    pub outcomes: PathBuf,
+    /// The targets that this program reaches.
+    pub targets: Targets,
+}
+
+/// A message of a running campaign.
+pub enum RunNotice<'a> {
+    /// A run has a result.
+    Done(&'a LeasedRun, &'a RunResult),
+    /// An attempt has no result, and the run waits again.
+    Repeated(&'a LeasedRun, &'a str),
+    /// A target cannot be used now, with the reason.
+    Unavailable(&'a str, &'a str),
+}
+
+/// The end of a campaign's run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CampaignEnd {
+    /// Number of results of this process.
+    pub done: u64,
+    /// Whether the user stopped it.
+    pub stopped: bool,
+    /// Targets that were given up, each with the reason.
+    pub given_up: Vec<(String, String)>,
+}
+
+/// Places for runs at the same time.
+struct Places {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a place. Returns `false` if the campaign was stopped.
+    fn enter(&self, progress: &Progress) -> bool {
+        let mut free = self.lock();
+        loop {
+            if progress.check().is_err() {
+                return false;
+            }
+            if *free > 0 {
+                *free -= 1;
+                return true;
+            }
+            free = match self.freed.wait_timeout(free, TICK) {
+                Ok((free, _)) => free,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    fn leave(&self) {
+        *self.lock() += 1;
+        self.freed.notify_one();
+    }
+}
+
+/// Runs the queued runs of these targets until none is left, the user stops the campaign, or no target can be reached.
+/// `notice` is called on the threads of the targets.
+///
+/// # Errors
+/// If the queue cannot be read or written. All threads have ended then.
+pub fn run_campaign(
+    queue: &dyn RunQueue,
+    targets: &[String],
+    options: &CampaignOptions,
+    progress: &Progress,
+    notice: &(dyn Fn(&RunNotice<'_>) + Sync),
+) -> Result<CampaignEnd, QueueError> {
+    let places = Places {
+        free: Mutex::new(match options.max_workers {
+            0 => usize::MAX / 2,
+            n => n,
+        }),
+        freed: Condvar::new(),
+    };
+    let ends = std::thread::scope(|scope| {
+        let threads: Vec<_> = targets
+            .iter()
+            .map(|target| {
+                let thread = TargetThread {
+                    queue,
+                    target,
+                    options,
+                    progress,
+                    places: &places,
+                    notice,
+                };
+                let builder = std::thread::Builder::new().name("campaign-target".to_owned());
+                (target, builder.spawn_scoped(scope, move || thread.run()))
+            })
+            .collect();
+        let ended = threads.into_iter().map(|(target, thread)| {
+            let lost = |reason: String| {
+                Ok(CampaignEnd {
+                    given_up: vec![(target.clone(), reason)],
+                    ..CampaignEnd::default()
+                })
+            };
+            match thread {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|_| lost("its thread ended by a program error".into())),
+                Err(e) => lost(format!("no thread can be started: {e}")),
+            }
+        });
+        ended.collect::<Vec<_>>()
+    });
+    let mut whole = CampaignEnd::default();
+    for end in ends {
+        let end = end?;
+        whole.done += end.done;
+        whole.stopped |= end.stopped;
+        whole.given_up.extend(end.given_up);
+    }
+    Ok(whole)
+}
+
+/// The thread of a target.
+struct TargetThread<'a> {
+    queue: &'a dyn RunQueue,
+    target: &'a str,
+    options: &'a CampaignOptions,
+    progress: &'a Progress,
+    places: &'a Places,
+    notice: &'a (dyn Fn(&RunNotice<'_>) + Sync),
+}
+
+/// What a thread does after an attempt.
+enum Next {
+    Continue,
+    /// The target cannot be used now.
+    Wait(String),
+    /// The target can never be used.
+    GiveUp(String),
+    Stop,
+}
+
+impl TargetThread<'_> {
+    fn run(&self) -> Result<CampaignEnd, QueueError> {
+        let ended = self.run_all();
+        if ended.is_err() {
+            // The other threads would run work whose results cannot be stored.
+            self.progress.cancel();
+        }
+        ended
+    }
+
+    fn run_all(&self) -> Result<CampaignEnd, QueueError> {
+        let options = self.options;
+        let mut executor = Executor::new(self.target, &options.worker, options.targets.clone(), &options.outcomes);
+        let mut end = CampaignEnd::default();
+        let mut out_of_reach: Option<Instant> = None;
+        let mut pause = PAUSES.0;
+        loop {
+            if !self.places.enter(self.progress) {
+                end.stopped = true;
+                return Ok(end);
+            }
+            let step = self.step(&mut executor, &mut end);
+            self.places.leave();
+            match step? {
+                None => return Ok(end),
+                Some(Next::Continue) => {
+                    out_of_reach = None;
+                    pause = PAUSES.0;
+                }
+                Some(Next::Stop) => {
+                    end.stopped = true;
+                    return Ok(end);
+                }
+                Some(Next::GiveUp(reason)) => {
+                    end.given_up.push((self.target.to_owned(), reason));
+                    return Ok(end);
+                }
+                Some(Next::Wait(reason)) => {
+                    let since = *out_of_reach.get_or_insert_with(|| {
+                        (self.notice)(&RunNotice::Unavailable(self.target, &reason));
+                        Instant::now()
+                    });
+                    if since.elapsed() >= options.target_wait {
+                        end.given_up.push((self.target.to_owned(), reason));
+                        return Ok(end);
+                    }
+                    self.sleep(pause);
+                    pause = pause.saturating_mul(2).min(PAUSES.1);
+                }
+            }
+        }
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < pause && self.progress.check().is_ok() {
+            std::thread::sleep(TICK.min(pause));
+        }
+    }
+
+    /// Takes a run and executes it. Returns `None` if no run is left.
+    fn step(&self, executor: &mut Executor, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
+        // A target that cannot be reached takes no run.
+        if let Err(e) = executor.open_target() {
+            let Some(leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
+                return Ok(None);
+            };
+            self.queue.release(&leased, None)?;
+            let reason = e.to_string();
+            return Ok(Some(match is_temporary(&e) {
+                true => Next::Wait(reason),
+                false => Next::GiveUp(reason),
+            }));
+        }
+        let Some(leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
+            return Ok(None);
+        };
+        let material = RunMaterial::of_campaign(&leased.run.work);
+        let attempt = executor.execute(&leased, &material, self.progress);
+        match attempt {
+            Attempt::Done(result) => self.finish(&leased, &result, end),
+            Attempt::Lost(reason) if leased.attempt >= MAX_ATTEMPTS => {
+                let result = RunResult::lost(&leased, self.target, &self.options.worker, &reason);
+                self.finish(&leased, &result, end)
+            }
+            Attempt::Lost(reason) => {
+                self.queue.release(&leased, Some(&reason))?;
+                (self.notice)(&RunNotice::Repeated(&leased, &reason));
+                Ok(Some(Next::Continue))
+            }
+            Attempt::NotStarted(reason) => {
+                self.queue.release(&leased, None)?;
+                Ok(Some(Next::Wait(reason)))
+            }
+            Attempt::Cancelled => {
+                self.queue.release(&leased, Some("the campaign was stopped"))?;
+                Ok(Some(Next::Stop))
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        leased: &LeasedRun,
+        result: &RunResult,
+        end: &mut CampaignEnd,
+    ) -> Result<Option<Next>, QueueError> {
+        if self.queue.finish(leased, result)? == FinishedRun::Recorded {
+            end.done += 1;
+            (self.notice)(&RunNotice::Done(leased, result));
+        }
+        Ok(Some(Next::Continue))
+    }
+}

@@ -1,0 +1,211 @@
+//! The cells of a campaign's matrix: a recording with its options on a target, and what its repeats gave.
+
+use crate::queue::{QueueError, RunQueue};
+use crate::run::Run;
+use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Maximum number of run times of a cell that are kept.
+const MAX_TIMES: usize = 1000;
+
+/// What identifies a cell in two campaigns. The recording's content may differ.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CellKey {
+    /// Name of the recording, as the description gives it.
+    pub recording: String,
+    /// Options of the work, in words.
+    pub options: String,
+    /// Target.
+    pub target: String,
+}
+
+/// The verdict on all repeats of a cell: the worst one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CellVerdict {
+    /// All repeats match.
+    Match,
+    /// A repeat diverged.
+    Diverged,
+    /// A repeat failed.
+    Failed,
+    /// A repeat was refused.
+    Refused,
+}
+
+impl From<RunVerdict> for CellVerdict {
+    fn from(verdict: RunVerdict) -> Self {
+        match verdict {
+            RunVerdict::Match => Self::Match,
+            RunVerdict::Diverged => Self::Diverged,
+            RunVerdict::Failed => Self::Failed,
+            RunVerdict::Refused => Self::Refused,
+        }
+    }
+}
+
+impl CellVerdict {
+    /// Returns the verdict in one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::Diverged => "diverged",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// A cell: the results of its repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Number of repeats with a result.
+    pub runs: u64,
+    /// Number of them that match.
+    pub matches: u64,
+    /// Number of them whose earlier attempt may have executed too.
+    pub repeated: u64,
+    /// The verdict.
+    pub verdict: CellVerdict,
+    /// Number of different fingerprints: above 1, repeats of the same run gave different results.
+    pub fingerprints: usize,
+    /// The first divergence of the worst repeat.
+    pub divergence: Option<FirstDivergence>,
+    /// Why the worst repeat failed.
+    pub failure: Option<String>,
+    /// Times of the repeats, ns, in order.
+    pub run_ns: Vec<u64>,
+    /// Name of the GPU.
+    pub gpu: String,
+    /// Path of the recording.
+    pub path: PathBuf,
+    /// Digest of the recording.
+    pub digest: String,
+    /// A kept outcome of the worst repeat, in the campaign's folder.
+    pub outcome: Option<PathBuf>,
+}
+
+impl Cell {
+    /// Returns the median time of the repeats that ran, ns.
+    #[must_use]
+    pub fn median_ns(&self) -> Option<u64> {
+        self.run_ns.get(self.run_ns.len().checked_sub(1)? / 2).copied()
+    }
+}
+
+/// A cell that is being collected.
+struct OpenCell {
+    cell: Cell,
+    fingerprints: BTreeSet<String>,
+}
+
+/// The cells of a campaign, and totals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The cells.
+    pub cells: BTreeMap<CellKey, Cell>,
+    /// Number of results by verdict.
+    pub verdicts: BTreeMap<RunVerdict, u64>,
+    /// Number of results whose earlier attempt may have executed too.
+    pub repeated: u64,
+    /// When the first run started and the last one ended, milliseconds since 1970; `None` without results.
+    pub span_ms: Option<(u64, u64)>,
+}
+
+impl Summary {
+    /// Reads the results of a queue.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    pub fn read(queue: &dyn RunQueue) -> Result<Self, QueueError> {
+        let mut summary = Self::default();
+        let mut cells: BTreeMap<CellKey, OpenCell> = BTreeMap::new();
+        queue.results(&mut |run, result| {
+            summary.count(&result);
+            add(&mut cells, &run, result);
+            true
+        })?;
+        summary.cells = cells
+            .into_iter()
+            .map(|(key, open)| {
+                let mut cell = open.cell;
+                cell.run_ns.sort_unstable();
+                cell.fingerprints = open.fingerprints.len();
+                (key, cell)
+            })
+            .collect();
+        Ok(summary)
+    }
+
+    fn count(&mut self, result: &RunResult) {
+        *self.verdicts.entry(result.verdict).or_default() += 1;
+        self.repeated += u64::from(result.is_repeated());
+        let (first, last) = self.span_ms.unwrap_or((u64::MAX, 0));
+        self.span_ms = Some((first.min(result.started_ms), last.max(result.ended_ms)));
+    }
+
+    /// Returns the number of results with a verdict.
+    #[must_use]
+    pub fn of(&self, verdict: RunVerdict) -> u64 {
+        self.verdicts.get(&verdict).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of results.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.verdicts.values().sum()
+    }
+
+    /// Whether every result is a match.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.total() == self.of(RunVerdict::Match)
+    }
+}
+
+fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
+    let recording = run.work.recording();
+    let key = CellKey {
+        recording: recording.name.clone(),
+        options: run.work.describe_options(),
+        target: run.target.clone(),
+    };
+    let verdict = CellVerdict::from(result.verdict);
+    let open = cells.entry(key).or_insert_with(|| OpenCell {
+        cell: Cell {
+            runs: 0,
+            matches: 0,
+            repeated: 0,
+            verdict,
+            fingerprints: 0,
+            divergence: result.divergence.clone(),
+            failure: result.failure.clone(),
+            run_ns: Vec::new(),
+            gpu: result.gpu.clone(),
+            path: recording.path.clone(),
+            digest: recording.digest.clone(),
+            outcome: result.outcome.clone(),
+        },
+        fingerprints: BTreeSet::new(),
+    });
+    let cell = &mut open.cell;
+    cell.runs += 1;
+    cell.matches += u64::from(result.verdict == RunVerdict::Match);
+    cell.repeated += u64::from(result.is_repeated());
+    if result.run_ns > 0 && cell.run_ns.len() < MAX_TIMES {
+        cell.run_ns.push(result.run_ns);
+    }
+    if !result.fingerprint.is_empty() {
+        open.fingerprints.insert(result.fingerprint);
+    }
+    if cell.gpu.is_empty() {
+        cell.gpu = result.gpu;
+    }
+    if verdict > cell.verdict {
+        cell.verdict = verdict;
+        cell.divergence = result.divergence;
+        cell.failure = result.failure;
+        cell.outcome = result.outcome;
+    }
+}

@@ -1,0 +1,5 @@
+//! Campaigns on simulators in this process, and queues whose process is killed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod crashes;
+mod simulators;
