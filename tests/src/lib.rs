@@ -10,6 +10,7 @@ pub mod board;
 pub mod cuda;
 pub mod cuda_agent;
 pub mod emulated;
+pub mod farm;
 pub mod joined;
 pub mod module_graph;
 pub mod monitor;

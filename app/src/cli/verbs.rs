@@ -6,6 +6,7 @@
 mod agents;
 mod apply;
 mod bisect;
+mod campaign;
 mod channels;
 mod check;
 mod completions;
@@ -115,6 +116,7 @@ pub const VERBS: &[Verb] = &[
     plan::VERB,
     replay::VERB,
     tune::VERB,
+    campaign::VERB,
     wasm::VERB,
     record::VERB,
     run::VERB,

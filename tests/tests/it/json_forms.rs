@@ -957,3 +957,46 @@ fn wasm_run() {
     let measured = json(&["wasm", "bench", program, "--inputs", lines, "--on", "cpu"], 0);
     assert_form(&measured[0], &forms::WASM_MEASUREMENT, "");
 }
+
+#[test]
+fn campaigns() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::copy(sample("vecadd.kine"), at("vecadd.kine")).unwrap();
+    let description = "version = 1\nname = \"n\"\ntarget-wait = 0\n[[recordings]]\npath = \"vecadd.kine\"\n\
+                       targets = [\"software:mali-g71\", \"agent://127.0.0.1:1/mali\"]\n";
+    std::fs::write(at("c.toml"), description).unwrap();
+    let (file, first, second) = (at("c.toml"), at("first"), at("second"));
+    let check = json(&["campaign", "check", &file], 0);
+    assert_form(&check, &forms::CAMPAIGN_CHECK, "");
+    for (matched, out) in [(1, &first), (0, &second)] {
+        // The agent that is not there is a line on standard error.
+        let ended = run(["campaign", "run", &file, "-o", out, "--json"]);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let report = ended.json();
+        assert_form(&report, &forms::CAMPAIGN_RUN, "");
+        assert_each(&report["given_up"], &forms::UNUSED_TARGET, "");
+        assert_eq!(
+            (report["matched"].as_u64(), report["queued"].as_u64()),
+            (Some(matched), Some(1))
+        );
+        let other = copy_diverging(folder.path(), "vecadd.kine");
+        std::fs::rename(other, at("vecadd.kine")).unwrap();
+    }
+    let status = json(&["campaign", "status", &first], 0);
+    assert_form(&status, &forms::CAMPAIGN_STATUS, "");
+    assert_each(&status["targets"], &forms::CAMPAIGN_TARGET, "");
+    let page = json(
+        &["campaign", "report", &second, "-o", &at("r.html"), "--since", &first],
+        0,
+    );
+    assert_form(&page, &forms::CAMPAIGN_PAGE, "worse:n");
+    let diff = json(&["campaign", "diff", &first, &second], 1);
+    assert_form(&diff, &forms::CAMPAIGN_DIFF, "");
+    assert_each(
+        &diff["cells"],
+        &forms::CAMPAIGN_CELL,
+        "verdict_before:s verdict:s run_ns_before:n event:n text:s",
+    );
+    assert_eq!(diff["cells"][0]["change"], "broken");
+}

@@ -17,6 +17,7 @@ mod board_dma;
 mod board_hung;
 mod board_in_the_box;
 mod board_iommu;
+mod campaign;
 mod chains;
 mod comparing;
 mod comparing_calls;

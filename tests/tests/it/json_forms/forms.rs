@@ -826,6 +826,44 @@ pub const OUT_OF_BOUNDS_BUFFER: Form = form(
     "OutOfBoundsBuffer",
     "name:s va:h bytes:n",
 );
+pub const CAMPAIGN_CHECK: Form = form(
+    "app/src/cli/verbs/campaign/check.rs",
+    "MatrixReport",
+    "campaign:s recordings:n targets:a runs:n",
+);
+pub const CAMPAIGN_RUN: Form = form(
+    "app/src/cli/verbs/campaign/run.rs",
+    "CampaignReport",
+    "campaign:s folder:s results:s runs:n done:n queued:n matched:n diverged:n failed:n refused:n repeated:n added:n \
+     stopped:b given_up:a duration_ns:n",
+);
+pub const UNUSED_TARGET: Form = form("app/src/cli/verbs/campaign/run.rs", "UnusedTarget", "target:s reason:s");
+pub const CAMPAIGN_STATUS: Form = form(
+    "app/src/cli/verbs/campaign/status.rs",
+    "StatusReport",
+    "campaign:s running:b queued:n leased:n done:n targets:a",
+);
+pub const CAMPAIGN_TARGET: Form = form(
+    "app/src/cli/verbs/campaign/status.rs",
+    "TargetRow",
+    "target:s queued:n leased:n done:n",
+);
+pub const CAMPAIGN_PAGE: Form = form(
+    "app/src/cli/verbs/campaign/report.rs",
+    "PageReport",
+    "path:s cells:n runs:n worse:n?",
+);
+pub const CAMPAIGN_DIFF: Form = form(
+    "app/src/cli/verbs/campaign/diff.rs",
+    "DifferenceReport",
+    "cells:a same:n",
+);
+pub const CAMPAIGN_CELL: Form = form(
+    "campaign/src/comparison.rs",
+    "CellDifference",
+    "change:s recording:s options:s target:s verdict_before:s? verdict:s? run_ns_before:n? run_ns:n? event:n? text:s? \
+     recording_changed:b",
+);
 pub const TUNE: Form = form(
     "app/src/cli/verbs/tune/report.rs",
     "Report",

@@ -1,0 +1,82 @@
+//! `campaign diff`: compares two campaigns.
+
+use super::OpenCampaign;
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::{Exit, Failure, Out};
+use clap::Args;
+use kinescope_campaign::{CellChange, CellDifference, compare};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct DiffArguments {
+    /// Folder of the earlier campaign
+    #[arg(value_name = "A")]
+    before: PathBuf,
+    /// Folder of the later campaign
+    #[arg(value_name = "B")]
+    after: PathBuf,
+}
+
+/// The difference of two campaigns.
+#[derive(Serialize)]
+struct DifferenceReport<'a> {
+    /// Cells that differ, the worst changes first.
+    cells: &'a [CellDifference],
+    /// Number of cells that are the same.
+    same: u64,
+}
+
+pub fn run(arguments: &DiffArguments, out: &mut Out) -> Result<Exit, Failure> {
+    let before = OpenCampaign::open(&arguments.before)?.summary()?;
+    let after = OpenCampaign::open(&arguments.after)?.summary()?;
+    let difference = compare(&before, &after);
+    if out.is_json() {
+        out.value(&DifferenceReport {
+            cells: &difference.cells,
+            same: difference.same,
+        })?;
+    } else {
+        for cell in &difference.cells {
+            out.line(describe(cell))?;
+        }
+        let lead = if difference.cells.is_empty() { "" } else { "other " };
+        let same = format_count(difference.same, &format!("{lead}cell"));
+        out.line(format_args!("{same} the same"))?;
+    }
+    // Times vary from run to run.
+    let differs = |c: &CellDifference| !matches!(c.change, CellChange::Slower | CellChange::Faster);
+    Ok(Exit::differs_if(difference.cells.iter().any(differs)))
+}
+
+fn describe(cell: &CellDifference) -> String {
+    let options = match cell.options.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", cell.options),
+    };
+    let mut line = format!(
+        "{:8} {}{options} on {}",
+        cell.change.name(),
+        cell.recording,
+        cell.target
+    );
+    match (cell.change, cell.run_ns_before, cell.run_ns) {
+        (CellChange::Slower | CellChange::Faster, Some(before), Some(now)) => {
+            line += &format!(": {}, before {}", format_duration(now), format_duration(before));
+        }
+        _ => {
+            let now = cell.verdict.unwrap_or("not there");
+            line += &format!(": {now}, before {}", cell.verdict_before.unwrap_or("not there"));
+            if let Some(event) = cell.event {
+                line += &format!("; event {event}");
+            }
+            if let Some(text) = &cell.text {
+                line += &format!(": {text}");
+            }
+        }
+    }
+    if cell.recording_changed {
+        line += " (the recording has other bytes)";
+    }
+    line
+}

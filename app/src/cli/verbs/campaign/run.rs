@@ -1,0 +1,272 @@
+//! `campaign run`: runs a campaign on this machine, or goes on with it.
+
+use super::check;
+use crate::cli::failure::complain;
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::replay_arguments::Keys;
+use crate::cli::{Exit, Failure, Out, progress_line, signals};
+use clap::Args;
+use kinescope_campaign::{
+    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Counts, FolderQueue, Matrix, QueueError, RunNotice,
+    RunQueue as _, RunResult, RunVerdict, Summary, run_campaign, write_table,
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+
+/// Time to wait for another process to close the queue, and the interval of attempts.
+const IN_USE_LIMIT: Duration = Duration::from_secs(3);
+const IN_USE_TICK: Duration = Duration::from_millis(50);
+/// Interval at which the status file is written.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Args)]
+pub struct RunArguments {
+    /// Description of the campaign
+    #[arg(value_name = "C.toml")]
+    file: PathBuf,
+    /// Folder of the campaign: queue, results.parquet, kept outcomes
+    #[arg(short = 'o', value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Maximum number of runs at the same time [default: one for each target]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    workers: Option<u32>,
+    /// Name of this machine in the results [default: its host name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+/// The results of a campaign until now.
+#[derive(Serialize)]
+struct CampaignReport {
+    /// Name of the campaign, and its folder.
+    campaign: String,
+    folder: String,
+    /// Table of results: one row for each run with a result.
+    results: String,
+    /// Number of runs; those with a result; those that wait.
+    runs: u64,
+    done: u64,
+    queued: u64,
+    /// Number of results by verdict.
+    matched: u64,
+    diverged: u64,
+    failed: u64,
+    refused: u64,
+    /// Number of results whose earlier attempt may have executed too.
+    repeated: u64,
+    /// Number of results that this call added.
+    added: u64,
+    /// Whether this call was stopped by a signal.
+    stopped: bool,
+    /// Targets that could not be used, whose runs wait.
+    given_up: Vec<UnusedTarget>,
+    /// Duration of this call.
+    duration_ns: u64,
+}
+
+/// A target that was given up.
+#[derive(Serialize)]
+struct UnusedTarget {
+    /// The target.
+    target: String,
+    /// Why it cannot be used, in words.
+    reason: String,
+}
+
+pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
+    let begun = Instant::now();
+    let (campaign, matrix) = check::open(&arguments.file)?;
+    let folder = CampaignFolder::create(&arguments.folder, &campaign.name)?;
+    let queue = open_queue(&folder)?;
+    progress_line::run_with_progress("queueing", |progress, _| {
+        let mut runs = matrix.runs().take_while(|_| progress.check().is_ok());
+        queue.add(&mut runs)?;
+        progress.check().map_err(|e| Failure::usage(e.to_string()))
+    })?;
+    let end = run_here(arguments, &campaign, &matrix, &folder, &queue)?;
+    folder.write_queue_status(&queue, false)?;
+    let results = folder.results_path();
+    write_table(&queue, &results).map_err(|e| Failure::file(&results, e))?;
+    let summary = Summary::read(&queue)?;
+    let counts = queue.counts()?;
+    let report = report(&campaign, &folder, &summary, counts, end, begun.elapsed());
+    match out.is_json() {
+        true => out.value(&report)?,
+        false => print(&report, out)?,
+    }
+    if let Some(code) = signals::requested_exit_code() {
+        return Ok(Exit::Program(code));
+    }
+    Ok(Exit::differs_if(!summary.is_success() || report.queued > 0))
+}
+
+/// Opens the queue. A process that was killed may take a moment to end.
+fn open_queue(folder: &CampaignFolder) -> Result<FolderQueue, Failure> {
+    let begun = Instant::now();
+    loop {
+        match folder.open_queue() {
+            Err(QueueError::InUse(_)) if begun.elapsed() < IN_USE_LIMIT => std::thread::sleep(IN_USE_TICK),
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// Runs the queued runs in this process.
+fn run_here(
+    arguments: &RunArguments,
+    campaign: &Campaign,
+    matrix: &Matrix,
+    folder: &CampaignFolder,
+    queue: &FolderQueue,
+) -> Result<CampaignEnd, Failure> {
+    let targets: Vec<String> = matrix.targets().into_iter().map(str::to_owned).collect();
+    let name = arguments.name.clone().unwrap_or_else(host_name);
+    let options = CampaignOptions {
+        worker: name,
+        max_workers: arguments.workers.map_or(0, |n| n as usize),
+        target_wait: Duration::from_secs(campaign.target_wait_s),
+        outcomes: folder.outcomes_path(),
+        targets: arguments.keys.targets(),
+    };
+    folder.write_queue_status(queue, true)?;
+    let begun = queue.counts()?;
+    progress_line::run_with_progress("replaying", |shown, _| {
+        shown.set_total(begun.total());
+        // Cancels nothing: the campaign has a progress of its own.
+        let _ = shown.advance(begun.done);
+        let stop = Progress::new();
+        let _going = signals::cancel_on_signal(&stop);
+        let written = Mutex::new(Instant::now());
+        let printed = Mutex::new(BTreeSet::new());
+        let end = run_campaign(queue, &targets, &options, &stop, &|notice| {
+            if let RunNotice::Done(..) = notice {
+                let _ = shown.advance(1);
+            }
+            if is_new(notice, &printed) {
+                describe(notice);
+            }
+            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            if written.elapsed() >= STATUS_INTERVAL {
+                *written = Instant::now();
+                if let Err(e) = folder.write_queue_status(queue, true) {
+                    complain(format_args!("the status is not up to date: {e}"));
+                }
+            }
+        });
+        Ok(end?)
+    })
+}
+
+/// Returns whether the verdict of a cell is to be printed: its repeats with the same verdict are not.
+fn is_new(notice: &RunNotice<'_>, printed: &Mutex<BTreeSet<(String, String, RunVerdict)>>) -> bool {
+    let RunNotice::Done(leased, result) = notice else {
+        return true;
+    };
+    let recording = leased.run.work.recording().name.clone();
+    let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+    printed.insert((recording, leased.run.target.clone(), result.verdict))
+}
+
+/// Prints what a user waits for: runs that do not match, repeats, targets that cannot be used.
+fn describe(notice: &RunNotice<'_>) {
+    match notice {
+        RunNotice::Done(leased, result) if result.verdict != RunVerdict::Match => {
+            let recording = &leased.run.work.recording().name;
+            complain(format_args!(
+                "{} {recording} on {}{}",
+                result.verdict.name(),
+                result.on_target,
+                describe_reason(result)
+            ));
+        }
+        RunNotice::Done(..) => {}
+        RunNotice::Repeated(leased, reason) => complain(format_args!(
+            "{} on {} is repeated: {reason}",
+            leased.run.work.recording().name,
+            leased.run.target
+        )),
+        RunNotice::Unavailable(target, reason) => complain(format_args!("{target} cannot be used now: {reason}")),
+    }
+}
+
+fn describe_reason(result: &RunResult) -> String {
+    match (&result.divergence, &result.failure) {
+        (Some(d), _) => format!(": event {}: {}", d.event, d.text),
+        (None, Some(failure)) => format!(": {failure}"),
+        (None, None) => String::new(),
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn report(
+    campaign: &Campaign,
+    folder: &CampaignFolder,
+    summary: &Summary,
+    counts: Counts,
+    end: CampaignEnd,
+    took: Duration,
+) -> CampaignReport {
+    let given_up = end.given_up.into_iter();
+    CampaignReport {
+        campaign: campaign.name.clone(),
+        folder: folder.path().display().to_string(),
+        results: folder.results_path().display().to_string(),
+        runs: counts.total(),
+        done: counts.done,
+        queued: counts.queued + counts.leased,
+        matched: summary.of(RunVerdict::Match),
+        diverged: summary.of(RunVerdict::Diverged),
+        failed: summary.of(RunVerdict::Failed),
+        refused: summary.of(RunVerdict::Refused),
+        repeated: summary.repeated,
+        added: end.done,
+        stopped: end.stopped,
+        given_up: given_up
+            .map(|(target, reason)| UnusedTarget { target, reason })
+            .collect(),
+        duration_ns: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+    }
+}
+
+fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
+    out.line(format_args!(
+        "{}: {} of {} done in {}",
+        report.campaign,
+        report.done,
+        format_count(report.runs, "run"),
+        format_duration(report.duration_ns)
+    ))?;
+    let parts = [
+        (report.matched, "match"),
+        (report.diverged, "diverged"),
+        (report.failed, "failed"),
+        (report.refused, "refused"),
+    ];
+    for (count, verdict) in parts.into_iter().filter(|(n, _)| *n > 0) {
+        out.line(format_args!("  {count} {verdict}"))?;
+    }
+    if report.repeated > 0 {
+        out.line(format_args!(
+            "  {} repeated: an earlier attempt may have executed too",
+            report.repeated
+        ))?;
+    }
+    for unused in &report.given_up {
+        out.line(format_args!("{} is not used: {}", unused.target, unused.reason))?;
+    }
+    if report.queued > 0 {
+        let what = format_count(report.queued, "run");
+        out.line(format_args!("{what} wait; the same command goes on"))?;
+    }
+    out.line(format_args!("Results in {}", report.results))?;
+    Ok(())
+}

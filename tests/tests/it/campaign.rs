@@ -1,0 +1,192 @@
+//! Campaigns with the real programs: the tutorial, agents and processes that are killed, a broker and its workers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test panics when it fails, and prints a line when it is skipped"
+)]
+
+use kinescope_campaign::{CampaignFolder, RunQueue as _, RunResult, RunVerdict};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use whole_program_tests::farm::FarmAgent;
+use whole_program_tests::{kinescope, program, root};
+
+/// Returns the next number of a generator: tests kill at other moments each time.
+fn random(seed: &mut u64, below: u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) % below
+}
+
+/// Writes a campaign of one sample on these targets.
+fn write_campaign(folder: &Path, targets: &[String], repeats: u32) {
+    std::fs::copy(root().join("sample-traces/vecadd.kine"), folder.join("vecadd.kine")).unwrap();
+    let targets: Vec<String> = targets.iter().map(|t| format!("\"{t}\"")).collect();
+    let text = format!(
+        "version = 1\nname = \"farm\"\nrepeats = {repeats}\ntarget-wait = 120\ntargets = [{}]\n[[recordings]]\npath = \"vecadd.kine\"\n",
+        targets.join(", ")
+    );
+    std::fs::write(folder.join("c.toml"), text).unwrap();
+}
+
+/// Starts agents with one simulated G71 each.
+fn start_agents(folder: &Path, keys: &Path, count: usize) -> Vec<FarmAgent> {
+    let start = |n| FarmAgent::start(folder, keys, &format!("farm{n}"), "software:mali-g71");
+    (0..count).map(start).collect()
+}
+
+/// Starts `campaign run` on a folder.
+fn start_run(folder: &Path, keys: &Path, options: &[&str]) -> Child {
+    let mut command = Command::new(program("kinescope"));
+    command
+        .args(["campaign", "run"])
+        .arg(folder.join("c.toml"))
+        .arg("-o")
+        .arg(folder.join("out"))
+        .args(options)
+        .env("KINESCOPE_KEYS", keys)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Returns all results, and asserts that each run has one and that each repeat is marked.
+fn check_results(folder: &Path, expected: u64) -> Vec<RunResult> {
+    let queue = CampaignFolder::open(&folder.join("out")).unwrap().open_queue().unwrap();
+    let counts = queue.counts().unwrap();
+    assert_eq!((counts.done, counts.queued, counts.leased), (expected, 0, 0));
+    let mut results = BTreeMap::new();
+    queue
+        .results(&mut |run, result| {
+            assert!(results.insert(run.id, result).is_none());
+            true
+        })
+        .unwrap();
+    assert_eq!(results.len() as u64, expected);
+    for result in results.values() {
+        assert_eq!(result.verdict, RunVerdict::Match, "{result:?}");
+        assert_eq!(result.attempt > 1, !result.earlier_attempts.is_empty(), "{result:?}");
+    }
+    results.into_values().collect()
+}
+
+/// Returns the blocks of a page with this mark.
+fn blocks<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
+    let begin = format!("```{mark}\n");
+    let parts = page.split(begin.as_str()).skip(1);
+    parts.map(|p| p.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    let page = std::fs::read_to_string(root().join("docs/tutorials/a-nightly-campaign.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    std::fs::create_dir_all(folder.path().join("target/farm")).unwrap();
+    std::os::unix::fs::symlink(root().join("sample-traces"), folder.path().join("sample-traces")).unwrap();
+    // The tutorial's agent, with all simulators; the farm's has one.
+    let _agent = FarmAgent::start_with_all(folder.path(), &keys, "farm");
+    let description = blocks(&page, "toml")[0];
+    std::fs::write(folder.path().join("target/farm/nightly.toml"), description).unwrap();
+    let (mut outputs, mut commands) = (String::new(), 0);
+    for line in blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
+        let Some(arguments) = line.strip_prefix("kinescope campaign ") else {
+            continue;
+        };
+        let ended = Command::new(program("kinescope"))
+            .arg("campaign")
+            .args(arguments.split(' '))
+            .current_dir(folder.path())
+            .env("KINESCOPE_KEYS", &keys)
+            .output()
+            .unwrap();
+        outputs += &String::from_utf8_lossy(&ended.stdout);
+        // Refused runs are no success.
+        let code = i32::from(arguments.starts_with("run "));
+        assert_eq!(
+            ended.status.code(),
+            Some(code),
+            "{line}: {}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+        commands += 1;
+    }
+    assert_eq!(commands, 6);
+    for line in blocks(&page, "text").iter().flat_map(|b| b.lines()) {
+        // Times differ, and a cell may be slower.
+        let line = line.split(" in 1.2 s").next().unwrap();
+        let line = if line.ends_with("the same") { "the same" } else { line };
+        assert!(outputs.contains(line), "{line}: {outputs}");
+    }
+    let report = std::fs::read_to_string(folder.path().join("target/farm/monday.html")).unwrap();
+    assert!(report.contains("Campaign nightly") && report.contains("agent:farm/mali-g52"));
+}
+
+#[test]
+fn agents_and_the_program_are_killed_and_every_run_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    run_with_kills(folder.path(), 3, 20);
+}
+
+#[test]
+#[ignore = "make test-full: a minute of two processors"]
+fn thousand_runs_on_eight_agents_that_are_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    run_with_kills(folder.path(), 8, 125);
+}
+
+/// Runs a campaign in a folder whose agents and whose process are killed at random moments.
+fn run_with_kills(folder: &Path, agents: usize, repeats: u32) {
+    let keys = folder.join("keys");
+    let mut farm = start_agents(folder, &keys, agents);
+    let targets: Vec<String> = farm.iter().map(|a| a.target.clone()).collect();
+    write_campaign(folder, &targets, repeats);
+    let mut seed = u64::from(std::process::id());
+    let (mut kills, begun) = (0, Instant::now());
+    let mut child = start_run(folder, &keys, &[]);
+    let code = loop {
+        assert!(begun.elapsed() < Duration::from_secs(500), "the campaign does not end");
+        std::thread::sleep(Duration::from_millis(200 + random(&mut seed, 500)));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        kills += 1;
+        match random(&mut seed, 4) {
+            0 => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                child = start_run(folder, &keys, &[]);
+            }
+            _ => {
+                let at = random(&mut seed, farm.len() as u64) as usize;
+                farm[at].restart();
+            }
+        }
+    };
+    assert_eq!(code, Some(0));
+    let results = check_results(folder, u64::from(repeats) * agents as u64);
+    let repeated = results.iter().filter(|r| r.is_repeated()).count();
+    println!("{kills} kills in {:?}, {repeated} runs repeated", begun.elapsed());
+}
+
+#[test]
+fn bad_folders_and_descriptions_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let run = |arguments: &[&str]| kinescope(folder.path(), arguments);
+    run(&["campaign", "status", &at("none")]).assert_refused("no campaign is here");
+    std::fs::write(
+        at("c.toml"),
+        "version = 1\n[[recordings]]\npath = \"x.kine\"\ntargets = [\"cuda:0\"]\n",
+    )
+    .unwrap();
+    run(&["campaign", "run", &at("c.toml"), "-o", &at("out")]).assert_refused("line 2: no recording matches");
+    std::fs::write(at("c.toml"), "version = 1\nrepeats = 0\n").unwrap();
+    run(&["campaign", "check", &at("c.toml")]).assert_refused("c.toml: line");
+}
