@@ -59,6 +59,7 @@ may_not kinescope-files replay-engine device-mali driver-mali trace-query kinesc
 may_not kinescope-session kinescope kinescope-agent linux-recorder panfrost-node egui eframe clap
 if grep -q "^anyhow" app/session/Cargo.toml; then echo "kinescope-session names anyhow"; bad=1; fi
 may_not kinescope-campaign kinescope kinescope-agent tokio linux-recorder panfrost-node egui eframe clap
+may_not kinescope-pipeline kinescope kinescope-agent linux-recorder panfrost-node egui eframe clap
 may_not gles-programs replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
 may_not kinescope kinescope-agent kinescope-panfrost panfrost-node whole-program-tests fuzz-targets
 

@@ -19,6 +19,7 @@ mod register_access;
 pub(crate) mod relocate;
 pub mod text;
 
+pub use relocate::EDIT_END;
 pub use apply::{ApplyError, apply};
 pub use assembled::{Compiled, PLAN_FILE_MAGIC, PlacedPlan, PlanFileError, encode_plan_file, write_plan_file};
 pub use body::{Body, BodyBuilder, BodyError};

@@ -7,6 +7,7 @@ mod edits;
 mod tables;
 
 pub(crate) use changes::Change;
+pub use edits::EDIT_END;
 pub(crate) use edits::Edit;
 
 use super::memory::{PlanGpuMemory, PlanPages};

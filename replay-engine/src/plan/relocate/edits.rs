@@ -12,6 +12,9 @@ use std::ops::Range;
 use trace_core::recording::{HostWriteRow, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE};
 
+/// The end of the detail of a rewrite that ends an edit: from this event on, jobs get the CPU's bytes.
+pub const EDIT_END: &str = "the CPU writes other bytes; the edit ends";
+
 /// The user's bytes for a range of GPU memory.
 pub struct Edit {
     /// Its description for messages: `input `image``.
@@ -220,7 +223,7 @@ impl Edit {
             event,
             match (was, now) {
                 (true, true) => "the CPU writes the same bytes again; the edit replaces them",
-                (true, false) => "the CPU writes other bytes; the edit ends",
+                (true, false) => EDIT_END,
                 (false, true) => "the CPU writes the first bytes again; the edit applies again",
                 (false, false) => return Ok(()),
             },

@@ -1,0 +1,204 @@
+//! The assignment of stages to targets, before any of them is opened.
+
+use crate::document::StageWork;
+use crate::pipeline::{CheckedWork, Pipeline};
+use kinescope_session::targets::Targets;
+use replay_engine::client::fitting::{Fit, fitting_hint};
+use std::fmt;
+
+/// A target of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedTarget {
+    /// The label by which stages choose it.
+    pub label: Option<String>,
+    /// Name of the target.
+    pub name: String,
+}
+
+impl NamedTarget {
+    /// Parses a list of targets: `TARGET[,TARGET...]`, each as `[LABEL=]TARGET`. A property of a QEMU device belongs to
+    /// the target before it.
+    ///
+    /// # Errors
+    /// The part that is no target.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, AssignmentError> {
+        let mut all: Vec<Self> = Vec::new();
+        for part in text.split(',') {
+            let (label, name) = match part.split_once('=') {
+                Some((label, name)) if is_target(name) && is_label(label) => (Some(label.to_owned()), name),
+                _ => (None, part),
+            };
+            match all.last_mut().filter(|last| last.name.starts_with("qemu:")) {
+                Some(last) if !is_target(name) && !part.is_empty() => {
+                    last.name.push(',');
+                    last.name.push_str(part);
+                }
+                _ if name.trim().is_empty() => return Err(AssignmentError::NoTarget(text.to_owned())),
+                _ => all.push(Self {
+                    label,
+                    name: name.trim().to_owned(),
+                }),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Formats a target as it is given.
+impl fmt::Display for NamedTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, "{label}={}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// Returns whether a text begins like the name of a target.
+fn is_target(text: &str) -> bool {
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    matches!(
+        scheme,
+        Some("software" | "qemu" | "pci" | "platform" | "cuda" | "nvidia" | "agent")
+    )
+}
+
+fn is_label(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+/// Why stages cannot be assigned to targets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssignmentError {
+    /// A list of targets has an empty part.
+    #[error("'{0}' is no list of targets (expected TARGET[,TARGET...], each as [LABEL=]TARGET)")]
+    NoTarget(String),
+    /// A target or a label is given twice.
+    #[error("{0} is given twice; a target runs one stage at a time")]
+    Twice(String),
+    /// A stage replays a recording, and there is no target.
+    #[error("stage '{stage}' replays a recording, and no target is given; {hint}")]
+    Missing {
+        /// The stage.
+        stage: String,
+        /// Targets that fit.
+        hint: String,
+    },
+    /// No target has the label of a stage.
+    #[error("line {line}: stage '{stage}' runs on target '{label}'; give it as --on {label}=TARGET")]
+    Label {
+        /// Line of the stage.
+        line: u32,
+        /// The stage.
+        stage: String,
+        /// Its label.
+        label: String,
+    },
+    /// No target fits a stage.
+    #[error("line {line}: no target fits stage '{stage}', which was recorded on {device}; {hint}")]
+    Unfit {
+        /// Line of the stage.
+        line: u32,
+        /// The stage.
+        stage: String,
+        /// The recorded device.
+        device: String,
+        /// Targets that fit.
+        hint: String,
+    },
+}
+
+/// Assigns each stage that replays a recording to one of the targets: the one with its label, otherwise the one with
+/// the fewest stages among those that fit by their names. Modules have no target.
+///
+/// # Errors
+/// If a target is given twice, or a stage has none.
+pub fn assign(
+    pipeline: &Pipeline,
+    targets: &Targets,
+    named: &[NamedTarget],
+) -> Result<Vec<Option<usize>>, AssignmentError> {
+    for (number, target) in named.iter().enumerate() {
+        let mut before = named.iter().take(number);
+        if before.any(|b| b.name == target.name || (b.label.is_some() && b.label == target.label)) {
+            return Err(AssignmentError::Twice(target.to_string()));
+        }
+    }
+    let mut counts = vec![0usize; named.len()];
+    let mut assigned = vec![None; pipeline.stages.len()];
+    for stage in &pipeline.graph.order {
+        let (Some(definition), Some(checked)) = (pipeline.document.stages.get(*stage), pipeline.stages.get(*stage))
+        else {
+            continue;
+        };
+        let (StageWork::Replay(replay), CheckedWork::Replay(work)) = (&definition.work, &checked.work) else {
+            continue;
+        };
+        let hint = || fitting_hint(&targets.fitting_targets(&work.device, &[]));
+        if named.is_empty() {
+            return Err(AssignmentError::Missing {
+                stage: definition.name.clone(),
+                hint: hint(),
+            });
+        }
+        let fits = |target: &NamedTarget| match targets.fit_by_name(&work.device, &target.name) {
+            Fit::Fits => Some(0),
+            Fit::Unknown => Some(1),
+            Fit::Unfit => None,
+        };
+        let candidates: Vec<usize> = match &replay.target {
+            Some(label) => {
+                let labelled = named.iter().position(|t| t.label.as_ref() == Some(label));
+                // One target without a label serves every label.
+                let only = (named.len() == 1 && named.iter().all(|t| t.label.is_none())).then_some(0);
+                let found = labelled.or(only).ok_or_else(|| AssignmentError::Label {
+                    line: definition.line,
+                    stage: definition.name.clone(),
+                    label: label.clone(),
+                })?;
+                vec![found]
+            }
+            None => (0..named.len()).collect(),
+        };
+        let rated = candidates
+            .into_iter()
+            .filter_map(|at| Some((named.get(at).and_then(fits)?, at)));
+        let best = rated.min_by_key(|(fit, at)| (*fit, counts.get(*at).copied(), *at));
+        let chosen = best.map(|(_, at)| at).ok_or_else(|| AssignmentError::Unfit {
+            line: definition.line,
+            stage: definition.name.clone(),
+            device: work.device.describe(),
+            hint: hint(),
+        })?;
+        if let Some(count) = counts.get_mut(chosen) {
+            *count = count.saturating_add(1);
+        }
+        if let Some(slot) = assigned.get_mut(*stage) {
+            *slot = Some(chosen);
+        }
+    }
+    Ok(assigned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_targets_have_labels_and_properties() {
+        let parse = |text: &str| {
+            let all = NamedTarget::parse_list(text).unwrap();
+            all.iter().map(NamedTarget::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(parse("software:mali-g71"), ["software:mali-g71"]);
+        assert_eq!(parse("a=software:mali-g71,cuda:0"), ["a=software:mali-g71", "cuda:0"]);
+        assert_eq!(
+            parse("qemu:ati-vga,model=rv100,b=qemu:edu,agent:lab/mali"),
+            ["qemu:ati-vga,model=rv100", "b=qemu:edu", "agent:lab/mali"]
+        );
+        assert_eq!(parse("agent://h:1/x=y"), ["agent://h:1/x=y"]);
+        for empty in ["", "cuda:0,", ",cuda:0"] {
+            assert!(NamedTarget::parse_list(empty).is_err(), "{empty}");
+        }
+    }
+}
