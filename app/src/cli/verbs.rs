@@ -27,6 +27,7 @@ mod notebook;
 mod objects;
 mod pagetables;
 mod pair;
+mod pipeline;
 mod plan;
 mod pushbuffer;
 mod record;
@@ -115,6 +116,7 @@ pub const VERBS: &[Verb] = &[
     doctor::VERB,
     plan::VERB,
     replay::VERB,
+    pipeline::VERB,
     tune::VERB,
     campaign::VERB,
     wasm::VERB,

@@ -924,6 +924,43 @@ fn objects_of_a_kernel_log() {
 }
 
 #[test]
+fn pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = root().join("sample-pipelines/kmeans/kmeans.kpipe");
+    let file = file.to_str().unwrap();
+    let checked = json(&["pipeline", "check", file], 0);
+    assert_form(&checked, &forms::PIPELINE_CHECK, "");
+    assert_each(&checked["inputs"], &forms::PIPELINE_INPUT, "");
+    assert_each(&checked["stages"], &forms::PIPELINE_STAGE, "");
+    assert_each(&checked["stages"][0]["takes"], &forms::PIPELINE_TENSOR, "from:s");
+    assert_each(&checked["stages"][0]["gives"], &forms::PIPELINE_TENSOR, "");
+    assert_each(&checked["loops"], &forms::PIPELINE_LOOP, "");
+    assert_each(&checked["outputs"], &forms::PIPELINE_OUTPUT, "");
+    let damaged = folder.path().join("p.kpipe");
+    std::fs::write(&damaged, "version = 1\n[outputs]\nx = \"no.y\"\n").unwrap();
+    let refused = json(&["pipeline", "check", damaged.to_str().unwrap()], 1);
+    assert_form(&refused, &forms::PIPELINE_CHECK, "");
+    assert_each(&refused["defects"], &forms::PIPELINE_DEFECT, "");
+    let to = folder.path().join("out");
+    let line = [
+        "pipeline",
+        "run",
+        file,
+        "--on",
+        "software:mali-g71",
+        "-o",
+        to.to_str().unwrap(),
+    ];
+    let report = json(&line, 0);
+    assert_form(&report, &forms::PIPELINE_RUN, "");
+    assert_each(&report["stages"], &forms::PIPELINE_STAGE_RUN, "");
+    assert_each(&report["loops"], &forms::PIPELINE_LOOP_RUN, "value:f");
+    assert_each(&report["outputs"], &forms::PIPELINE_OUTPUT_FILE, "");
+    let written = std::fs::read(to.join("report.json")).unwrap();
+    assert_eq!(report, serde_json::from_slice::<Value>(&written).unwrap());
+}
+
+#[test]
 fn wasm_run() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("odd.wat");

@@ -54,6 +54,7 @@ mod nvidia_replay;
 mod outcomes;
 mod page_tables_of_dumps;
 mod pairing;
+mod pipelines;
 mod record_live;
 mod recordings;
 mod register_maps;

@@ -922,6 +922,63 @@ pub const WASM_BLOCK: Form = form(
     "function:s? offset:h executions:n active_share:f?",
 );
 pub const WASM_TRAP: Form = form("wasm/run/src/report.rs", "TrapReport", "kind:s function:s? offset:h?");
+pub const PIPELINE_CHECK: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "CheckReport",
+    "pipeline:s title:s sound:b defects:a inputs:a stages:a loops:a outputs:a",
+);
+pub const PIPELINE_DEFECT: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "DefectRow",
+    "line:n severity:s message:s",
+);
+pub const PIPELINE_INPUT: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "InputRow",
+    "name:s type:s shape:a source:s",
+);
+pub const PIPELINE_STAGE: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "StageRow",
+    "stage:s kind:s file:s target:s? loop:s? depth:n takes:a gives:a",
+);
+pub const PIPELINE_TENSOR: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "TensorRow",
+    "name:s from:s? type:s shape:a",
+);
+pub const PIPELINE_LOOP: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "LoopRow",
+    "loop:s stages:a rounds:n until:s at_bound:s",
+);
+pub const PIPELINE_OUTPUT: Form = form(
+    "app/src/cli/verbs/pipeline/check.rs",
+    "OutputRow",
+    "name:s from:s file:s",
+);
+pub const PIPELINE_RUN: Form = form(
+    "app/pipeline/src/run/report.rs",
+    "RunReport",
+    "pipeline:s title:s verdict:s failure:s? stages:a loops:a outputs:a uploaded_bytes:n saved_bytes:n resets:n \
+     wall_ns:n warnings:a",
+);
+pub const PIPELINE_STAGE_RUN: Form = form(
+    "app/pipeline/src/run/report.rs",
+    "StageReport",
+    "stage:s kind:s round:n? target:s? verdict:s message:s computed:b? start_ns:n wall_ns:n device_ns:n? \
+     uploaded_bytes:n saved_bytes:n reset:b? reset_reason:s? fuel:n? outcome:s?",
+);
+pub const PIPELINE_LOOP_RUN: Form = form(
+    "app/pipeline/src/run/report.rs",
+    "LoopReport",
+    "loop:s rounds:n ended_by:s value:f?",
+);
+pub const PIPELINE_OUTPUT_FILE: Form = form(
+    "app/pipeline/src/run/report.rs",
+    "OutputReport",
+    "name:s file:s type:s shape:a bytes:n blake3:d",
+);
 pub const WASM_CHECK: Form = form(
     "app/src/cli/verbs/wasm/check.rs",
     "CheckReport",

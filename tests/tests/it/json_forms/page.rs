@@ -631,6 +631,7 @@ const PAGE: &[Section] = &[
     Section {
         level: 2,
         heading: "Campaigns",
+        heading: "Pipelines",
         text: "",
         forms: &[],
         after: "",
@@ -640,6 +641,17 @@ const PAGE: &[Section] = &[
         heading: "`campaign check`",
         text: "",
         forms: &[("", &forms::CAMPAIGN_CHECK)],
+        heading: "`pipeline check`",
+        text: "",
+        forms: &[
+            ("", &forms::PIPELINE_CHECK),
+            ("`defects[]`", &forms::PIPELINE_DEFECT),
+            ("`inputs[]`", &forms::PIPELINE_INPUT),
+            ("`stages[]`", &forms::PIPELINE_STAGE),
+            ("`takes[]` and `gives[]`", &forms::PIPELINE_TENSOR),
+            ("`loops[]`", &forms::PIPELINE_LOOP),
+            ("`outputs[]`", &forms::PIPELINE_OUTPUT),
+        ],
         after: "",
     },
     Section {
@@ -668,6 +680,14 @@ const PAGE: &[Section] = &[
         heading: "`campaign diff`",
         text: "",
         forms: &[("", &forms::CAMPAIGN_DIFF), ("`cells[]`", &forms::CAMPAIGN_CELL)],
+        heading: "`pipeline run`",
+        text: "`report.json` in the folder of outputs has the same form.",
+        forms: &[
+            ("", &forms::PIPELINE_RUN),
+            ("`stages[]`", &forms::PIPELINE_STAGE_RUN),
+            ("`loops[]`", &forms::PIPELINE_LOOP_RUN),
+            ("`outputs[]`", &forms::PIPELINE_OUTPUT_FILE),
+        ],
         after: "",
     },
     Section {

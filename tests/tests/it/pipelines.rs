@@ -1,0 +1,145 @@
+//! Pipelines on the command line: exit codes, files of the folder, and outcomes that are recordings.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test panics when it fails"
+)]
+
+use std::path::{Path, PathBuf};
+use whole_program_tests::{copy_diverging, root, run};
+
+const ON: &str = "software:mali-g71";
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn digits() -> PathBuf {
+    root().join("sample-pipelines/digits/digits.kpipe")
+}
+
+/// Writes a pipeline of one replay of `recording`, and returns its path.
+fn one_stage(folder: &Path, recording: &Path) -> PathBuf {
+    let path = folder.join("p.kpipe");
+    let pipeline = format!(
+        "version = 1\n[stages.add]\nrecording = '{}'\noutputs = ['c']\n[outputs]\nc = {{ from = 'add.c', file = 'c.bin' }}\n",
+        recording.display()
+    );
+    std::fs::write(&path, pipeline).unwrap();
+    path
+}
+
+#[test]
+fn digit_pipeline_writes_what_the_whole_recording_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let (to, whole) = (folder.path().join("out"), folder.path().join("whole.npy"));
+    let image = root().join("sample-traces/digits/digit.npy");
+    let ended = run(["pipeline", "run", text(&digits()), "--on", ON, "-o", text(&to)]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.starts_with("match: 6 stages\n"), "{}", ended.out);
+    let sample = root().join("sample-traces/digits.kine");
+    let (input, output) = (
+        format!("image={}", image.display()),
+        format!("logits={}", whole.display()),
+    );
+    let replayed = run([
+        "replay",
+        text(&sample),
+        "--on",
+        ON,
+        "--input",
+        &input,
+        "--output",
+        &output,
+    ]);
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+    assert_eq!(
+        std::fs::read(to.join("logits.npy")).unwrap(),
+        std::fs::read(&whole).unwrap()
+    );
+    let digit = std::fs::read(to.join("digit.npy")).unwrap();
+    assert_eq!(digit[digit.len() - 4..], 7i32.to_le_bytes());
+    // Outcomes are recordings, and match the part that they replay.
+    for layer in ["conv1", "pool", "conv2", "dense"] {
+        let outcome = to.join(format!("{layer}.kine"));
+        assert_eq!(run(["check", text(&outcome)]).code, Some(0), "{layer}");
+    }
+    let files = std::fs::read_dir(&to).unwrap().count();
+    assert_eq!(files, 4 + 3 + 1, "outcomes, outputs, report");
+    // The results of a run are not put next to what it reads.
+    let own = digits().parent().unwrap().to_owned();
+    let refused = run(["pipeline", "run", text(&digits()), "--on", ON, "-o", text(&own)]);
+    refused.assert_refused("which outputs could replace");
+}
+
+#[test]
+fn diverging_stage_ends_the_run_with_exit_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = copy_diverging(folder.path(), "vecadd.kine");
+    let pipeline = one_stage(folder.path(), &recording);
+    let to = folder.path().join("out");
+    let ended = run([
+        "pipeline",
+        "run",
+        text(&pipeline),
+        "--on",
+        ON,
+        "-o",
+        text(&to),
+        "--json",
+    ]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let report = ended.json();
+    assert_eq!(
+        (&report["verdict"], &report["stages"][0]["verdict"]),
+        (&"diverged".into(), &"diverged".into())
+    );
+    let failure = report["failure"].as_str().unwrap();
+    assert!(
+        failure.starts_with("stage 'add': the replay diverged at event "),
+        "{failure}"
+    );
+    assert!(to.join("add.kine").exists() && to.join("report.json").exists() && !to.join("c.bin").exists());
+}
+
+#[test]
+fn refused_pipelines_have_exit_code_2_and_leave_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = one_stage(folder.path(), &root().join("sample-traces/vecadd.kine"));
+    let to = folder.path().join("out");
+    let refuse = |on: &str, needle: &str| {
+        run(["pipeline", "run", text(&pipeline), "--on", on, "-o", text(&to)]).assert_refused(needle);
+        assert!(!to.exists(), "{on}");
+    };
+    refuse("qemu:edu", "no target fits stage 'add'");
+    refuse("software:mali-g71,software:mali-g71", "is given twice");
+    let empty = run(["pipeline", "run", text(&pipeline), "--on", ",", "-o", text(&to)]);
+    assert!(
+        empty.code == Some(2) && empty.err.contains("',' is no list of targets"),
+        "{empty:?}"
+    );
+    let none = run(["pipeline", "run", text(&pipeline), "-o", text(&to)]);
+    none.assert_refused("no target is given; software:mali-g71");
+    // A defect has its line, in a check and in a run.
+    let changed = std::fs::read_to_string(&pipeline).unwrap().replace("add.c'", "add.d'");
+    std::fs::write(&pipeline, changed).unwrap();
+    refuse(
+        ON,
+        "p.kpipe, line 6: output 'c' uses 'add.d', and there is no output 'd' of stage 'add' (there are: c)",
+    );
+    let checked = run(["pipeline", "check", text(&pipeline)]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    assert!(
+        checked.out.contains("p.kpipe, line 6: output 'c' uses 'add.d'"),
+        "{}",
+        checked.out
+    );
+    let good = run(["pipeline", "check", text(&digits())]);
+    assert_eq!(good.code, Some(0), "{good:?}");
+    assert!(
+        good.out.contains("Output digit: argmax.digit to digit.npy"),
+        "{}",
+        good.out
+    );
+}
