@@ -24,6 +24,7 @@ pub mod maps;
 pub mod messages;
 pub mod nvidia_channel;
 pub mod parts;
+pub mod pipeline;
 mod plan_changes;
 pub mod plans;
 pub mod ptx_interpreter;
@@ -104,6 +105,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("page_tables", machine::page_tables),
     ("panfrostdump", recordings::panfrostdump),
     ("panthor_dump", recordings::panthor_dump),
+    ("pipeline", pipeline::pipeline),
+    ("pipeline_module", pipeline::pipeline_module),
     ("plan_bytes", plans::plan_bytes),
     ("plan_text", plans::plan_text),
     ("plan_verified", plans::plan_verified),

@@ -9,6 +9,7 @@ mod hardware;
 mod machine;
 mod messages;
 mod nvidia_channel;
+mod pipeline;
 mod plans;
 mod ptx;
 mod recorder;
@@ -43,6 +44,7 @@ pub fn all() -> Vec<Seed> {
     text::add_maps(&mut add);
     messages::add(&mut add);
     nvidia_channel::add(&mut add);
+    pipeline::add(&mut add);
     plans::add(&mut add);
     ptx::add(&mut add);
     text::add_qemu(&mut add);
