@@ -19,7 +19,6 @@ mod register_access;
 pub(crate) mod relocate;
 pub mod text;
 
-pub use relocate::EDIT_END;
 pub use apply::{ApplyError, apply};
 pub use assembled::{Compiled, PLAN_FILE_MAGIC, PlacedPlan, PlanFileError, encode_plan_file, write_plan_file};
 pub use body::{Body, BodyBuilder, BodyError};
@@ -38,6 +37,7 @@ pub use model_error::ModelError;
 pub use origin::Origin;
 pub use pages::{ComputedImages, PageImages, PageSource};
 pub(crate) use register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
+pub use relocate::EDIT_END;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

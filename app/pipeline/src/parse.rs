@@ -406,12 +406,14 @@ fn read_carried(entry: Entry<'_>, mut table: Table<'_>, defects: &mut Defects) -
     })
 }
 
+/// The constructor of a test.
+type MakeTest = fn(f64) -> Test;
+
 fn read_condition(line: u32, mut table: Table<'_>, defects: &mut Defects) -> Option<Condition> {
     let value = table.take_required("value", "what a stage of the loop gives", defects);
     let value = value.and_then(|entry| read_reference(&table, entry, defects));
     let mut tests = Vec::new();
-    let kinds: [(&str, fn(f64) -> Test); 3] =
-        [("equals", Test::Equals), ("below", Test::Below), ("above", Test::Above)];
+    let kinds: [(&str, MakeTest); 3] = [("equals", Test::Equals), ("below", Test::Below), ("above", Test::Above)];
     for (key, make) in kinds {
         let Some(entry) = table.take(key) else { continue };
         let number = match entry.value {
