@@ -27,6 +27,7 @@ mod palette;
 mod panel_picture;
 mod path_prompt;
 mod pick;
+mod pipelines;
 mod program_state;
 mod questions;
 mod renderer;
@@ -147,6 +148,11 @@ fn system_chooser() -> Chooser {
             Pick::Plan => rfd::FileDialog::new()
                 .set_title("Open plan")
                 .add_filter("plans", &["txt", "plan"])
+                .add_filter("all files", &["*"])
+                .pick_file(),
+            Pick::Pipeline => rfd::FileDialog::new()
+                .set_title("Open pipeline")
+                .add_filter("pipelines", &["kpipe"])
                 .add_filter("all files", &["*"])
                 .pick_file(),
             Pick::Save(offered) => {

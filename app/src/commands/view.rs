@@ -189,6 +189,7 @@ show! {
     show_screen "screen"
     show_replay "replay"
     show_tune "tune"
+    show_pipeline "pipeline"
     show_compare "compare"
     show_notebook "notebook"
     show_problems "problems"

@@ -7,7 +7,7 @@ use super::contents::{memory, screen};
 use super::driver_trace::{address_space, objects, push_buffer};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, findings, notebook, plots, timeline};
-use super::runs::{inputs, replay, tune};
+use super::runs::{inputs, pipeline, replay, tune};
 use super::views::PanelContext;
 use super::{compare, log, wasm};
 use crate::theme::{icons, palette, widgets};
@@ -144,6 +144,11 @@ pub static PANELS: &[Panel] = &[
         id: "tune",
         title: "Tune",
         ui: |d, ui| tune::ui(d.doc, &mut d.views.tune, d.actions, ui),
+    },
+    Panel {
+        id: "pipeline",
+        title: "Pipeline",
+        ui: |d, ui| pipeline::ui(&mut d.views.pipeline, d.actions, ui),
     },
     Panel {
         id: "notebook",

@@ -7,7 +7,7 @@ use super::contents::{memory, screen};
 use super::driver_trace::{address_space, objects, push_buffer};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, notebook, plots, timeline};
-use super::runs::{inputs, tune};
+use super::runs::{inputs, pipeline, tune};
 use super::wasm;
 use kinescope_session::Document;
 use std::any::{Any, TypeId};
@@ -61,6 +61,8 @@ pub struct Views {
     pub screen: screen::View,
     /// State of the Tune panel.
     pub tune: tune::View,
+    /// State of the Pipeline panel.
+    pub pipeline: pipeline::View,
     /// State of the WebAssembly panel.
     pub wasm: wasm::View,
 }
@@ -105,9 +107,10 @@ impl PanelStates for Views {
             inputs,
             screen,
             tune,
+            pipeline,
             wasm,
         } = self;
-        let states: [&mut dyn Any; 19] = [
+        let states: [&mut dyn Any; 20] = [
             timeline,
             events,
             registers,
@@ -126,6 +129,7 @@ impl PanelStates for Views {
             inputs,
             screen,
             tune,
+            pipeline,
             wasm,
         ];
         states.into_iter().find(|state| (**state).type_id() == of)

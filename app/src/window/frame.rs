@@ -4,7 +4,9 @@ use super::app::App;
 use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
-use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, running, shell, trimming, tuning};
+use super::{
+    contents, keys_sheet, memory_trace, naming, palette, path_prompt, pipelines, running, shell, trimming, tuning,
+};
 use crate::panels;
 use crate::panels::common::actions::UiAction;
 use crate::panels::views::PanelContext;
@@ -142,6 +144,8 @@ impl App {
             UiAction::Tune { target, tune } => tuning::run(self, ctx, target, *tune),
             UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
             UiAction::MeasureLaunches(target) => memory_trace::measure(self, ctx, &target),
+            UiAction::ChoosePipeline => pipelines::choose(self, ctx),
+            UiAction::RunPipeline(run) => pipelines::run(self, ctx, *run),
             UiAction::TuneCode => tuning::load_code(self, ctx),
             UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
             UiAction::Panel(action) => {

@@ -29,6 +29,8 @@ pub enum Pick {
     ExpectedScreen,
     /// A plan to replay.
     Plan,
+    /// A pipeline file.
+    Pipeline,
     /// A path to save to, with the suggested name.
     Save(String),
 }
@@ -185,6 +187,7 @@ impl<A> PathPrompt<A> {
             Pick::ExpectedOutput => "Expected content of an output",
             Pick::ExpectedScreen => "Expected screen",
             Pick::Plan => "Open plan",
+            Pick::Pipeline => "Open pipeline",
             Pick::Save(_) => "Save",
         }
     }

@@ -20,6 +20,7 @@ mod nothing;
 mod page_map;
 mod page_tables;
 mod picture;
+mod pipeline;
 mod plots;
 mod recorded;
 mod screen;

@@ -8,6 +8,7 @@ use crate::theme::columns::Tables;
 use crate::theme::palette;
 use device_mali::debug::Writer;
 use egui::{RichText, Ui};
+use kinescope_pipeline::PipelineRun;
 use kinescope_session::Document;
 use kinescope_session::comparison::ComparisonSource;
 use kinescope_session::debug::WriterReport;
@@ -99,6 +100,10 @@ pub enum UiAction {
     },
     /// Measure the launches of the recording on this target.
     MeasureLaunches(String),
+    /// Choose a pipeline file, which Pipeline shows.
+    ChoosePipeline,
+    /// Run a pipeline.
+    RunPipeline(Box<PipelineRun>),
     /// Choose a file with code, which Tune tries instead of the recorded code.
     TuneCode,
     /// Choose a file and save the result of a tuning.

@@ -1,0 +1,118 @@
+//! The bar of the Pipeline panel: the file, targets, folder, and the button that runs it.
+
+use super::view::View;
+use crate::panels::common::actions::{UiAction, UiActions};
+use crate::theme::widgets::{self, PAD};
+use crate::theme::{field, mono, palette, small};
+use egui::{Label, RichText, TextEdit, Ui};
+use kinescope_pipeline::{LiveRun, Pipeline, PipelineRun};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Width of the field of targets, and of the folder, points.
+const FIELD: f32 = 220.0;
+/// Interval between two pictures of a run.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Draws the bar.
+pub(super) fn draw(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(4.0);
+    ui.horizontal_wrapped(|ui| {
+        ui.add_space(PAD);
+        if ui.button("Open pipeline…").clicked() {
+            actions.push(UiAction::ChoosePipeline);
+        }
+        let path = pipeline.path.display().to_string();
+        let name = pipeline
+            .path
+            .file_name()
+            .map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned());
+        ui.label(RichText::new(name).font(mono())).on_hover_text(path);
+        if !pipeline.document.title.is_empty() {
+            ui.label(RichText::new(&pipeline.document.title).color(p.quiet));
+        }
+    });
+    ui.horizontal_wrapped(|ui| {
+        ui.add_space(PAD);
+        text_field(
+            ui,
+            "Targets",
+            "targets",
+            &mut view.on,
+            "one or more targets, separated by commas; LABEL=TARGET for a label",
+        );
+        text_field(
+            ui,
+            "Results",
+            "results folder",
+            &mut view.folder,
+            "folder for outputs, outcomes and the report",
+        );
+        run_button(view, pipeline, actions, ui);
+    });
+    for warning in &pipeline.warnings {
+        ui.horizontal(|ui| {
+            ui.add_space(PAD);
+            let text = RichText::new(format!("! {warning}")).font(small()).color(p.warning);
+            ui.add(Label::new(text).truncate());
+        });
+    }
+    ui.add_space(4.0);
+    let bottom = ui.cursor().top();
+    ui.painter()
+        .hline(ui.max_rect().x_range(), bottom, egui::Stroke::new(1.0, p.line));
+    ui.add_space(1.0);
+}
+
+fn text_field(ui: &mut Ui, name: &str, label: &str, text: &mut String, hint: &str) {
+    let quiet = palette(ui).quiet;
+    ui.label(RichText::new(name).color(quiet));
+    let edit = TextEdit::singleline(text).font(mono()).desired_width(FIELD);
+    ui.add(edit).accessible_name(label).on_hover_text(hint);
+}
+
+/// Draws the button that runs the pipeline, or stops it.
+fn run_button(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
+    if let Some(work) = view.running() {
+        let passed = format!("running, {} s", work.since.elapsed().as_secs());
+        if ui
+            .button("Stop")
+            .on_hover_text("stops the stages that run and frees their targets")
+            .clicked()
+        {
+            work.progress.cancel();
+        }
+        ui.label(RichText::new(passed).font(small()).color(p.quiet));
+        ui.ctx().request_repaint_after(TICK);
+        return;
+    }
+    let targets = view.targets();
+    let asks = targets.as_ref().is_ok_and(|t| View::may_be_hardware(t));
+    if asks {
+        ui.checkbox(&mut view.accepts_hardware, "Run on hardware")
+            .on_hover_text("a target here may be hardware: stages reset it and run on it");
+    }
+    let can = targets.is_ok() && (!asks || view.accepts_hardware) && !view.folder.trim().is_empty();
+    let clicked = widgets::primary_button(ui, "Run", "Run the pipeline", can).clicked();
+    if let Err(why) = &targets {
+        field::error_line(ui, Some(why));
+    } else if let Some((message, is_good)) = &view.end {
+        let (text, ink) = match is_good {
+            true => (message.clone(), p.text),
+            false => (format!("▲ {message}"), p.error),
+        };
+        ui.add(Label::new(RichText::new(&text).font(small()).color(ink)).truncate())
+            .on_hover_text(message);
+    }
+    if let (true, Ok(on)) = (clicked, targets) {
+        actions.push(UiAction::RunPipeline(Box::new(PipelineRun {
+            live: Arc::new(Mutex::new(LiveRun::new(pipeline.stages.len()))),
+            pipeline: Arc::clone(pipeline),
+            on,
+            folder: PathBuf::from(view.folder.trim()),
+        })));
+    }
+}
