@@ -131,6 +131,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("completions", "takes a shell"),
     ("man", "takes no file"),
     ("wasm", "takes a program"),
+    ("campaign", "takes the description of a campaign"),
     ("pipeline", "takes a pipeline file"),
     ("help", "takes a verb"),
 ];

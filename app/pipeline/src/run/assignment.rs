@@ -143,7 +143,8 @@ pub fn assign(
         }
         let fits = |target: &NamedTarget| match targets.fit_by_name(&work.device, &target.name) {
             Fit::Fits => Some(0),
-            Fit::Unknown => Some(1),
+            Fit::FitsRewritten => Some(1),
+            Fit::Unknown => Some(2),
             Fit::Unfit => None,
         };
         let candidates: Vec<usize> = match &replay.target {

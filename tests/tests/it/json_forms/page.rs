@@ -630,7 +630,6 @@ const PAGE: &[Section] = &[
     },
     Section {
         level: 2,
-        heading: "Campaigns",
         heading: "Pipelines",
         text: "",
         forms: &[],
@@ -638,9 +637,6 @@ const PAGE: &[Section] = &[
     },
     Section {
         level: 3,
-        heading: "`campaign check`",
-        text: "",
-        forms: &[("", &forms::CAMPAIGN_CHECK)],
         heading: "`pipeline check`",
         text: "",
         forms: &[
@@ -652,6 +648,32 @@ const PAGE: &[Section] = &[
             ("`loops[]`", &forms::PIPELINE_LOOP),
             ("`outputs[]`", &forms::PIPELINE_OUTPUT),
         ],
+        after: "",
+    },
+    Section {
+        level: 3,
+        heading: "`pipeline run`",
+        text: "`report.json` in the folder of outputs has the same form.",
+        forms: &[
+            ("", &forms::PIPELINE_RUN),
+            ("`stages[]`", &forms::PIPELINE_STAGE_RUN),
+            ("`loops[]`", &forms::PIPELINE_LOOP_RUN),
+            ("`outputs[]`", &forms::PIPELINE_OUTPUT_FILE),
+        ],
+        after: "",
+    },
+    Section {
+        level: 2,
+        heading: "Campaigns",
+        text: "",
+        forms: &[],
+        after: "",
+    },
+    Section {
+        level: 3,
+        heading: "`campaign check`",
+        text: "",
+        forms: &[("", &forms::CAMPAIGN_CHECK)],
         after: "",
     },
     Section {
@@ -680,14 +702,6 @@ const PAGE: &[Section] = &[
         heading: "`campaign diff`",
         text: "",
         forms: &[("", &forms::CAMPAIGN_DIFF), ("`cells[]`", &forms::CAMPAIGN_CELL)],
-        heading: "`pipeline run`",
-        text: "`report.json` in the folder of outputs has the same form.",
-        forms: &[
-            ("", &forms::PIPELINE_RUN),
-            ("`stages[]`", &forms::PIPELINE_STAGE_RUN),
-            ("`loops[]`", &forms::PIPELINE_LOOP_RUN),
-            ("`outputs[]`", &forms::PIPELINE_OUTPUT_FILE),
-        ],
         after: "",
     },
     Section {
