@@ -92,9 +92,9 @@ fn edited_submission_input_changes_its_output() {
 
 #[test]
 fn dropped_folder_opens_and_a_wrong_gpu_target_is_refused() {
-    for (name, other, fits) in [
-        ("vecadd-g52", "software:mali-g71", "software:mali-g52"),
-        ("twopass", "software:mali-g52", "software:mali-g71"),
+    for (name, other, fits, folded) in [
+        ("vecadd-g52", "software:mali-g71", "software:mali-g52", 2),
+        ("twopass", "software:mali-g52", "software:mali-g71", 4),
     ] {
         let mut w = Window::empty();
         let folder = copy(&w, name);
@@ -106,6 +106,7 @@ fn dropped_folder_opens_and_a_wrong_gpu_target_is_refused() {
         assert_eq!(w.doc().path, folder);
         assert_eq!(w.doc().replay.target(), fits);
         w.run("show-replay");
+        w.click(&format!("{folded} more that do not fit"));
         w.click(&format!("target {other}"));
         assert!(!w.run("replay"), "replay is disabled");
         for part in ["Mali-G52", "Mali-G71", &format!("Use {fits}")] {

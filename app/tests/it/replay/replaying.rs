@@ -139,8 +139,9 @@ fn before_a_replay_target_plan_and_outcome_stand_side_by_side() {
     let column = [
         "target software:mali-g71",
         "Mali-G71 · in this program",
-        "target software:mali-g52",
-        "Mali-G52 · does not fit · in this program",
+        "target software:mali-g72",
+        "Mali-G72 · another model · in this program",
+        "4 more that do not fit",
         "Find targets",
         "Another target",
         "Target address",

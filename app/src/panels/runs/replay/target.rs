@@ -37,8 +37,25 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Target");
     let now = doc.replay.target().to_owned();
-    for row in rows(doc) {
-        target_row(doc, ui, &row, now == row.name);
+    let (unfit, shown): (Vec<TargetRow>, Vec<TargetRow>) = rows(doc)
+        .into_iter()
+        .partition(|t| t.fit == Fit::Unfit && t.name != now);
+    for row in &shown {
+        target_row(doc, ui, row, now == row.name);
+    }
+    if !unfit.is_empty() {
+        let title = format!(
+            "{} more that {}",
+            unfit.len(),
+            if unfit.len() == 1 { "does not fit" } else { "do not fit" }
+        );
+        egui::CollapsingHeader::new(RichText::new(title).font(small()).color(p.quiet))
+            .id_salt("targets that do not fit")
+            .show_unindented(ui, |ui| {
+                for row in &unfit {
+                    target_row(doc, ui, row, false);
+                }
+            });
     }
     for agent in doc.replay.unqueried_agents() {
         let none = || StyledText::small("");
