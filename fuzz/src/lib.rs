@@ -56,6 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("campaign_entry", campaigns::campaign_entry),
     ("chains", chains::chains),
     ("channel_plan", channel_plan::channel_plan),
+    ("checkpoint", messages::checkpoint),
     ("container", recordings::container),
     ("container_resealed", recordings::container_resealed),
     ("cubin_load", cubin_load::cubin_load),

@@ -3,7 +3,7 @@
 use crate::folder::in_folder;
 use replay_engine::client::targets::{self, TargetName};
 use replay_engine::plan::{Plan, PlanBody, RegisterPlan};
-use replay_engine::run::{ArtifactsHeader, ReceivedArtifacts};
+use replay_engine::run::{ArtifactsHeader, CheckpointRecord, ReceivedArtifacts};
 use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
 use replay_engine::wire::live_message::{LiveCommand, LiveReply};
 use replay_engine::wire::message::{
@@ -59,6 +59,18 @@ pub fn wire(data: &[u8]) -> bool {
             },
         ),
     }
+}
+
+/// Fuzzes the record of a checkpoint, without its digest: it is read as it was written, or refused.
+pub fn checkpoint(data: &[u8]) -> bool {
+    let _ = CheckpointRecord::from_bytes(data);
+    let Ok(record) = CheckpointRecord::from_record(data) else {
+        return false;
+    };
+    let again = record.to_bytes().ok();
+    let again = again.and_then(|bytes| CheckpointRecord::from_bytes(&bytes).ok());
+    assert_eq!(again.as_ref(), Some(&record));
+    true
 }
 
 /// Fuzzes what an agent sends about a run. The input is a header and the events, each after its length in four bytes,

@@ -2,7 +2,9 @@
 
 mod api_outcome;
 mod artifacts;
+mod checkpoint;
 mod device_guard;
+mod device_writes;
 mod effects;
 pub mod learn;
 mod log;
@@ -17,6 +19,8 @@ pub use crate::families::FaultRegister;
 pub use api_outcome::{ApiOutcome, GuardReport, OutputResult, PrepareTimes, StopLocation};
 pub(crate) use artifacts::RunArtifacts;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
+pub use checkpoint::{CheckpointRecord, CheckpointRecordError};
+pub use device_writes::{DeviceWrites, WrittenPage, WrittenPagesError};
 pub use log::LogError;
 pub use outcome::{
     AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, RunTimes,
@@ -134,12 +138,7 @@ fn run_guarded(
         Err(failure) => failure.counts,
     };
     // From here on, read-back and page walks see memory as the CPU left it.
-    for action in Actions::new(&plan.accesses.body)
-        .map_while(Result::ok)
-        .take(usize::try_from(counts.actions).unwrap_or(usize::MAX))
-    {
-        memory.apply(&action, &images);
-    }
+    memory.apply_first(&plan.accesses.body, counts.actions, &images);
     count(outcome, results, &counts, &body.recorder);
     report_jobs(plan, device, &body, outcome, results);
     let read = outputs(plan, &memory, device, outcome);

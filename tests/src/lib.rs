@@ -14,6 +14,7 @@ pub mod farm;
 pub mod joined;
 pub mod module_graph;
 pub mod monitor;
+pub mod simulator_agent;
 pub mod virtio_gpu;
 pub mod wasm_programs;
 

@@ -6,6 +6,7 @@ pub mod api_trace;
 pub mod axis;
 pub mod bisect;
 pub mod capture_info;
+pub mod checkpoints;
 pub mod clipboard;
 pub mod code;
 pub mod comparison;

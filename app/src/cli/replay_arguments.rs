@@ -208,6 +208,16 @@ pub struct OpenedReplay {
     pub opened: SourceRecording,
 }
 
+/// A target for a recording, with a request that has no plan yet.
+pub struct OpenedTarget {
+    /// The request.
+    pub request: ReplayRequest,
+    /// The target.
+    pub lease: Lease,
+    /// The recording.
+    pub opened: SourceRecording,
+}
+
 /// Returns the error that no target was given, with the targets that fit the recording.
 fn missing_target_error(opened: &SourceRecording) -> Failure {
     let fits = factories().fitting_targets(&RecordedDevice::new(&opened.recording), &[]);
@@ -301,7 +311,49 @@ impl ReplayArguments {
             };
             return Err(missing_target_error(&opened));
         }
-        let mut request = ReplayRequest {
+        let request = self.complete(request);
+        if let Some(whole) = plan {
+            return self.prepare_plan(&whole, request);
+        }
+        let OpenedTarget { request, lease, opened } = self.open_recording(request)?;
+        let targets = Targets::default();
+        let prepared = progress_line::run_with_progress("compiling", |progress, _| {
+            let prepared = request.compile(&opened.recording, &targets, lease.info(), progress);
+            prepared.map_err(|e| self.describe_error(e))
+        })?;
+        if self.page_tables.is_some() && prepared.compiled.plan.registers().is_none() {
+            return Err(Failure::usage("--page-tables is for recordings of Mali GPUs"));
+        }
+        Ok(OpenedReplay {
+            request,
+            prepared,
+            lease,
+            opened,
+        })
+    }
+
+    /// Opens the recording and the target without a plan for them. `no_plan`: why the file may be no plan.
+    ///
+    /// # Errors
+    /// If no target is given, the file is a plan or damaged, or the target cannot be leased.
+    pub fn open_target(&self, request: ReplayRequest, no_plan: &str) -> Result<OpenedTarget, Failure> {
+        if plan_file::read(&self.source.file)?.is_some() {
+            return Err(Failure::file(self.file(), format!("a plan; {no_plan}")));
+        }
+        if self.on.is_none() {
+            return Err(missing_target_error(&self.source.open()?));
+        }
+        self.open_recording(self.complete(request))
+    }
+
+    /// Returns the targets that these arguments reach.
+    pub fn targets(&self) -> Targets {
+        self.keys.targets()
+    }
+
+    /// Adds what these arguments have to a request.
+    fn complete(&self, request: ReplayRequest) -> ReplayRequest {
+        ReplayRequest {
             target: self.target_name().to_owned(),
             table_format: self.page_tables,
             pace: match self.pace {
@@ -318,10 +370,11 @@ impl ReplayArguments {
             },
             allowed: self.allow.clone(),
             ..request
-        };
-        if let Some(whole) = plan {
-            return self.prepare_plan(&whole, request);
         }
+    }
+
+    /// Opens the recording and the target, and completes the request with the user's files.
+    fn open_recording(&self, mut request: ReplayRequest) -> Result<OpenedTarget, Failure> {
         let opened = self.source.open_undamaged()?;
         if is_whole_run(&opened.recording) {
             let message = "a run of a WebAssembly program has no plan; `kinescope replay --on cpu` runs it again";
@@ -341,20 +394,7 @@ impl ReplayArguments {
         }
         request.expected = expected::read_outputs(&self.expect)?;
         let lease = self.keys.open_target(self.target_name())?;
-        let targets = Targets::default();
-        let prepared = progress_line::run_with_progress("compiling", |progress, _| {
-            let prepared = request.compile(&opened.recording, &targets, lease.info(), progress);
-            prepared.map_err(|e| self.describe_error(e))
-        })?;
-        if self.page_tables.is_some() && prepared.compiled.plan.registers().is_none() {
-            return Err(Failure::usage("--page-tables is for recordings of Mali GPUs"));
-        }
-        Ok(OpenedReplay {
-            request,
-            prepared,
-            lease,
-            opened,
-        })
+        Ok(OpenedTarget { request, lease, opened })
     }
 
     /// Opens the target for an existing plan, and relocates the plan into the target's memory.

@@ -4,7 +4,7 @@ use super::seed::Add;
 use crate::plans;
 use replay_engine::live::{LiveGrant, LiveLimits, LiveRecording, LiveRequest, LocalWorker};
 use replay_engine::memory_trace::MemoryTraceRequest;
-use replay_engine::run::ArtifactsHeader;
+use replay_engine::run::{ArtifactsHeader, CheckpointRecord};
 use replay_engine::target::TargetRequest;
 use replay_engine::wasm::{WasmCall, WasmCopyLimits, WasmEnd, WasmLocation, WasmReport, WasmRun, WasmTranslation};
 use replay_engine::wire::delta::{Outline, Step};
@@ -237,6 +237,18 @@ pub fn add(add: Add<'_>) {
     if let Some((verified, refusal, outcome)) = plans::outcomes() {
         add("wire", "ready", message(6, &PagesReply::Ready(verified)));
         add("wire", "refused", message(6, &PagesReply::Refused(refusal)));
+        let checkpoint = CheckpointRecord {
+            run: [7; 32],
+            next_job: 3,
+            images: vec![[1; 32], [2; 32]],
+            frames: vec![(5, 2), (6, 0), (9, 1)],
+            outcome: outcome.clone(),
+        };
+        add(
+            "checkpoint",
+            "three-frames",
+            trace_core::encode::to_bytes(&checkpoint).unwrap_or_default(),
+        );
         let done = RunReply::Replayed {
             outcome: Box::new(outcome),
             left: Some(Box::new(artifacts_header())),

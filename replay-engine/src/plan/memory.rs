@@ -2,7 +2,7 @@
 
 use super::{AccessPlan, PageSource, PlanPage, PlanSpace};
 use crate::device::Arena;
-use replay_core::Action;
+use replay_core::{Action, Actions};
 use std::collections::HashMap;
 use trace_core::memory::GpuMemory;
 use trace_core::mmu::{PhysMemory, translate};
@@ -146,6 +146,14 @@ impl<'a> PlanMemory<'a> {
                 _ => false,
             },
             _ => true,
+        }
+    }
+
+    /// Applies the CPU memory changes of the first `count` actions of a body, with the plan's images.
+    pub fn apply_first(&mut self, body: &[u8], count: u64, images: &[&'a Page]) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        for action in Actions::new(body).map_while(Result::ok).take(count) {
+            self.apply(&action, images);
         }
     }
 

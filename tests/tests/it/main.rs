@@ -19,6 +19,7 @@ mod board_in_the_box;
 mod board_iommu;
 mod campaign;
 mod chains;
+mod checkpoints;
 mod comparing;
 mod comparing_calls;
 mod core_dumps;

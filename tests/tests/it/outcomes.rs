@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 use whole_program_tests::cuda::CudaStandIn;
 use whole_program_tests::emulated::{has_qemu, log};
+use whole_program_tests::simulator_agent::SimulatorAgent;
 use whole_program_tests::{ProgramOutput, kinescope, program, recordings, root, run};
 
 fn text(path: &Path) -> &str {
@@ -141,62 +141,11 @@ fn plan_file_outcome_keeps_roles_and_shapes() {
     }
 }
 
-/// An agent that serves a simulator, and a paired client.
-struct Agent {
-    child: Child,
-    /// Folder of the client's keys.
-    client: PathBuf,
-}
-
-impl Agent {
-    fn start(folder: &Path, model: &str) -> Self {
-        let (keys, client) = (folder.join("agent"), folder.join("client"));
-        let client_key = kinescope(&client, ["agents", "--own-key", "--json"]).json();
-        let mut child = Command::new(program("kinescope-agent"))
-            .arg("--keys")
-            .arg(&keys)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(["--device", &format!("software:{model}")])
-            .args(["--pair", "--accept", client_key["fingerprint"].as_str().unwrap()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let address = lines
-            .find_map(|l| l.strip_prefix("listening on ").map(str::to_owned))
-            .unwrap();
-        std::thread::spawn(move || lines.count());
-        let listed = Command::new(program("kinescope-agent"))
-            .arg("--keys")
-            .arg(&keys)
-            .args(["keys", "list"])
-            .output()
-            .unwrap();
-        let agent_key = String::from_utf8(listed.stdout).unwrap();
-        let agent_key = agent_key.split('\t').nth(1).unwrap();
-        let address = address.split_whitespace().next().unwrap();
-        let paired = kinescope(&client, ["pair", address, "lab", "--accept", agent_key]);
-        assert_eq!(paired.code, Some(0), "{paired:?}");
-        Self { child, client }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn agent_outcomes_equal_the_samples() {
     for model in ["mali-g71", "mali-g52"] {
         let dir = TempDir::new().unwrap();
-        let agent = Agent::start(dir.path(), model);
+        let agent = SimulatorAgent::start(dir.path(), model);
         for (sample, _) in samples().into_iter().filter(|s| s.1 == model) {
             let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
             let all = |arguments: &[&str]| kinescope(&agent.client, arguments);

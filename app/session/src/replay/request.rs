@@ -7,6 +7,7 @@ use kinescope_files::workspace::How;
 use replay_cuda::{ApiOptions, ComparisonRules, compare_outputs};
 use replay_engine::client::fitting::RecordedDevice;
 use replay_engine::client::{ClientError, Lease, Stage};
+use replay_engine::compile;
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{
     Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, EffectResult, Expectation, Pace,
@@ -14,6 +15,7 @@ use replay_engine::plan::{
 use replay_engine::run::learn::{self, LearnError};
 use replay_engine::run::{AccessOutcome, ApiOutcome, Outcome, OutcomeBody, Verdict};
 use replay_engine::verify::{MAX_STEPS, Refusal, Verified, Work};
+use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -218,16 +220,7 @@ impl ReplayRequest {
             rebuild: self.api_options.rebuild,
             held: false,
         };
-        let screen = self.expected_screen.as_ref();
-        let options = CompileOptions {
-            pace: self.pace,
-            outputs,
-            budgets: self.budgets,
-            allow_unknown: self.allowed.clone(),
-            table_format: self.table_format,
-            expect_screen: screen.map(|s| s.picture.clone()),
-            screen_source: screen.map_or_else(String::new, |s| s.source.clone()),
-        };
+        let options = self.compile_options(outputs);
         let preparation = targets.preparation(&self.target).filter(|_| self.prepares_target);
         let compiled = plans::compile(
             recording,
@@ -239,6 +232,38 @@ impl ReplayRequest {
             progress,
         )?;
         self.finish_plan(compiled, device, start)
+    }
+
+    /// Compiles a recording of register accesses like [`Self::compile`]. Returns with the plan, for each data frame of the
+    /// plan's memory, its frame in the recording.
+    ///
+    /// # Errors
+    /// The same as [`Self::compile`].
+    pub fn compile_placed(
+        &self,
+        recording: &Recording,
+        targets: &Targets,
+        device: &DeviceInfo,
+        progress: &Progress,
+    ) -> Result<(PreparedReplay, HashMap<u64, u64>), RequestError> {
+        targets.check_fit(recording, &self.target, device)?;
+        let start = Instant::now();
+        let options = self.compile_options(self.output_names(recording));
+        let placed = compile::compile_placed(recording, &self.edits, device, &options, progress)?;
+        Ok((self.finish_plan(placed.compiled, device, start)?, placed.frames))
+    }
+
+    fn compile_options(&self, outputs: Vec<String>) -> CompileOptions {
+        let screen = self.expected_screen.as_ref();
+        CompileOptions {
+            pace: self.pace,
+            outputs,
+            budgets: self.budgets,
+            allow_unknown: self.allowed.clone(),
+            table_format: self.table_format,
+            expect_screen: screen.map(|s| s.picture.clone()),
+            screen_source: screen.map_or_else(String::new, |s| s.source.clone()),
+        }
     }
 
     /// Relocates an existing plan into the memory of a device.
@@ -452,6 +477,15 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
+    /// Creates the report of a replay that expects no picture of the user.
+    #[must_use]
+    pub fn without_screen(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            expects_screen: false,
+        }
+    }
+
     /// Whether everything was as expected. A user's expected screen that could not be checked is not a success.
     #[must_use]
     pub fn is_success(&self) -> bool {

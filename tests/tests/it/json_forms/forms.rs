@@ -737,7 +737,7 @@ pub const VERIFIED: Form = form(
     "leaves:n tables:n jobs:n unproved:a",
 );
 pub const REPLAY: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "app/src/cli/verbs/replay/report.rs",
     "Report",
     "outcome:s verdict:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n rewrites:o \
      divergences:a divergence_count:n findings:a outputs:a effects:a unchecked:a screen:o? timing:o pushed_bytes:n \
@@ -748,9 +748,13 @@ pub const DIVERGENCE: Form = form(
     "Divergence",
     "event:n register:s expected:h got:h class:s job:n?",
 );
-pub const REPLAY_OUTPUT: Form = form("app/src/cli/verbs/replay.rs", "Output", "name:s bytes:n blake3:d");
+pub const REPLAY_OUTPUT: Form = form(
+    "app/src/cli/verbs/replay/report.rs",
+    "Output",
+    "name:s bytes:n blake3:d",
+);
 pub const EFFECT: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "app/src/cli/verbs/replay/report.rs",
     "Effect",
     "kind:s matched:b? expected:s got:s source:s event:n?",
 );
@@ -760,7 +764,7 @@ pub const REPLAY_SCREEN: Form = form(
     "width:n? height:n? checked:b differing_pixels:n?",
 );
 pub const FAULT: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "app/src/cli/verbs/replay/report.rs",
     "Fault",
     "job:n? event:n summary:s exception:s address:h? registers:a walk:a nearest_buffer:s? nearest_distance:n?",
 );
@@ -770,12 +774,12 @@ pub const FAULT_REGISTER: Form = form(
     "name:s value:h means:s",
 );
 pub const JOB_OUTCOME: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "app/src/cli/verbs/replay/report.rs",
     "Job",
     "index:n submit_event:n head_va:h done:b status:h? computed:b? why_not:s? duration_ns:n",
 );
 pub const TIMING: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "app/src/cli/verbs/replay/report.rs",
     "Times",
     "plan_ns:n push_ns:n run_ns:n runs:o~",
 );
@@ -791,7 +795,7 @@ pub const API_OUTCOME: Form = form(
     "launches:n ready_ns:n parts:o mapped:n graph:b restored:a left_out:a launch_ns:a guard:o? outputs:a stopped:o?",
 );
 pub const CALLS_OUTCOME: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "app/src/cli/verbs/replay/report.rs",
     "ApiResults",
     "launches:n ready_ns:n parts:o mapped:n graph:b restored:a left_out:a launch_ns:a guard:o? outputs:a stopped:o? \
      tuned:o? watched:o?",

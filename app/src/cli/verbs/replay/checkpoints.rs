@@ -1,0 +1,78 @@
+//! `replay --checkpoints`: replays a recording in parts, and goes on from the last checkpoint of its folder.
+
+use super::{Arguments, finish};
+use crate::cli::replay_arguments::OpenedTarget;
+use crate::cli::{Exit, Failure, Out, progress_line};
+use kinescope_session::checkpoints::{CheckpointError, CheckpointFolder, CheckpointedReplay, FinishedPart};
+use kinescope_session::replay::request::{ReplayReport, RequestError};
+use kinescope_session::trim_recording::source_name;
+use replay_engine::client::ClientError;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+/// Number of jobs between two checkpoints, unless the user gives one.
+const EVERY: NonZeroU32 = NonZeroU32::new(10).unwrap();
+
+/// Replays in parts, prints each, and then the outcome of the whole.
+pub(super) fn run(arguments: &Arguments, folder: &Path, out: &mut Out) -> Result<Exit, Failure> {
+    let of = &arguments.of;
+    let target = of.open_target(arguments.request(), "checkpoints are for recordings")?;
+    let OpenedTarget {
+        request,
+        mut lease,
+        opened,
+    } = target;
+    let file_error = |e: CheckpointError| Failure::file(of.file(), e);
+    let mut kept = CheckpointFolder::open(folder).map_err(|e| Failure::usage(e.to_string()))?;
+    let source = source_name(of.file());
+    let replay = CheckpointedReplay {
+        request: &request,
+        recording: &opened.recording,
+        source: &source,
+        targets: &of.targets(),
+        every: arguments.checkpoint_every.unwrap_or(EVERY),
+    };
+    let ended = progress_line::run_printing("replaying", |progress, _| {
+        let mut printed = Ok(());
+        let mut model = None;
+        let ended = replay.run(&mut lease, &mut kept, progress, &mut |part| {
+            model = part.model.map(str::to_owned);
+            if !out.is_json() && printed.is_ok() {
+                printed = out.line(describe(part)).and_then(|()| out.flush());
+            }
+        });
+        printed?;
+        match ended {
+            Err(CheckpointError::Cancelled(e)) => Err(Failure::usage(e.to_string())),
+            Err(CheckpointError::Request(RequestError::Client(e @ ClientError::Cancelled))) => {
+                Err(Failure::usage(e.to_string()))
+            }
+            ended => Ok((ended, model)),
+        }
+    })?;
+    let (ended, model) = ended;
+    let outcome = ended.map_err(|e| match e {
+        CheckpointError::Request(e) => of.describe_error(e),
+        CheckpointError::File(e) => Failure::usage(e.to_string()),
+        e => file_error(e),
+    })?;
+    let done = ReplayReport::without_screen(outcome);
+    finish(arguments, &opened, &request, &done, model, out)
+}
+
+/// Describes a finished part in one line.
+fn describe(part: &FinishedPart<'_>) -> String {
+    let last = part.jobs.end.saturating_sub(1);
+    let jobs = match part.jobs.start == last {
+        true => format!("job {last}"),
+        false => format!("jobs {} to {last}", part.jobs.start),
+    };
+    let verdict = part.outcome.verdict_line();
+    match part.is_kept {
+        true => format!(
+            "{jobs} of {}: {verdict}; checkpoint: {} pages changed, {} new",
+            part.all_jobs, part.changed_pages, part.new_images
+        ),
+        false => format!("{jobs} of {}: {verdict}", part.all_jobs),
+    }
+}
