@@ -91,14 +91,14 @@ pub(super) struct ModelChange {
 }
 
 impl ModelChange {
-    /// Returns the translation that a target needs, or `None` if the target is the recorded product or the recording
+    /// Returns the translation that a target needs, or `None` if the target is the recorded product, or one of the two
     /// does not name its GPU.
     ///
     /// # Errors
     /// If recordings of the recorded model do not compile for the target.
     pub fn find(recording: &Recording, target: &DeviceInfo, map: &RegisterMap) -> Result<Option<Self>, CompileError> {
         let id = recording.metadata.identity.gpu_id;
-        if id == 0 || map.is_same_product(id, target.gpu_id) {
+        if id == 0 || target.gpu_id == 0 || map.is_same_product(id, target.gpu_id) {
             return Ok(None);
         }
         let error = |reason: ModelError| CompileError::OtherModel {
