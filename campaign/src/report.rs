@@ -38,7 +38,7 @@ pub fn render_report(
         div class="cards" {
             (card(&text::count(summary.total()), "runs"))
             @for verdict in [RunVerdict::Match, RunVerdict::Diverged, RunVerdict::Failed, RunVerdict::Refused] {
-                (card(&text::count(summary.of(verdict)), verdict.name()))
+                (card(&text::count(summary.results_with(verdict)), verdict.name()))
             }
             (card(&text::count(summary.repeated), "repeated: an earlier attempt may have executed too"))
         }

@@ -147,7 +147,7 @@ impl Summary {
 
     /// Returns the number of results with a verdict.
     #[must_use]
-    pub fn of(&self, verdict: RunVerdict) -> u64 {
+    pub fn results_with(&self, verdict: RunVerdict) -> u64 {
         self.verdicts.get(&verdict).copied().unwrap_or(0)
     }
 
@@ -160,7 +160,7 @@ impl Summary {
     /// Whether every result is a match.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.total() == self.of(RunVerdict::Match)
+        self.total() == self.results_with(RunVerdict::Match)
     }
 }
 

@@ -110,7 +110,11 @@ fn every_cell_has_its_verdict_and_its_times() {
     }
     let summary = Summary::read(&queue).unwrap();
     assert_eq!(
-        (summary.cells.len(), summary.of(RunVerdict::Match), summary.repeated),
+        (
+            summary.cells.len(),
+            summary.results_with(RunVerdict::Match),
+            summary.repeated
+        ),
         (4, 4, 0)
     );
     // Repeats on the simulator are the same bit for bit.
