@@ -18,6 +18,7 @@ mod other_models;
 mod outcomes;
 mod pictures;
 mod programs;
+mod recordings;
 #[path = "../../examples/make_samples/samples.rs"]
 mod sample_table;
 mod samples;

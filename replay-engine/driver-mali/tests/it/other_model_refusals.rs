@@ -1,6 +1,7 @@
 //! Tests of recordings that do not fit another model: each reason, before anything is sent.
 
 use crate::other_models::compile_for;
+use crate::recordings::find_recordings;
 use crate::sample_table::{record_changes, write_value};
 use bifrost::pack::{Slots, clause, operation};
 use bifrost::{Header, Modifier, Op, Registers, Source, Unit, Value};
@@ -584,11 +585,9 @@ fn set_up_registers_lose_the_bits_of_the_recorded_model() {
 
 #[test]
 fn published_recordings_are_refused_for_their_unknown_instructions() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings/gpureplay/mnist");
-    if !folder.is_dir() {
-        println!("skipped: no recording at {}", folder.display());
+    let Some(folder) = find_recordings("gpureplay/mnist") else {
         return;
-    }
+    };
     let opened = trace_import::open(&folder, &trace_import::OpenOptions::default(), &Progress::new()).unwrap();
     let reason = refusal(&opened.into_recording().unwrap(), Model::G72);
     assert!(matches!(reason, ModelError::UnknownInstruction { .. }), "{reason}");

@@ -2,6 +2,7 @@
 //! model does.
 
 use crate::agreement::programs;
+use crate::recordings::find_recordings;
 use crate::sample_table::{record_changes, write_value};
 use device_mali::{Model, SoftwareMali};
 use driver_mali::chains::record_folder;
@@ -13,7 +14,7 @@ use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, ModelEr
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trace_core::families::mali_jm::WriteKind;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
@@ -162,23 +163,13 @@ fn changes_of_memory_and_tables_follow_in_another_format() {
     }
 }
 
-fn recordings() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
-    let path = std::env::var_os("KINESCOPE_RECORDINGS")
-        .map_or_else(default, PathBuf::from)
-        .join("panfrost");
-    if !path.is_dir() {
-        println!("skipped: no recordings at {}", path.display());
-        return None;
-    }
-    Some(path)
-}
-
 /// Programs that Mesa's driver compiled. Those of the G52 whose fragment jobs may use its larger tile buffer do not fit
 /// the smaller models.
 #[test]
 fn every_program_computes_the_same_on_every_other_model() {
-    let Some(root) = recordings() else { return };
+    let Some(root) = find_recordings("panfrost") else {
+        return;
+    };
     let mut plans = 0;
     for p in programs(&root) {
         let mut device = device_mali::factory(p.device).unwrap();

@@ -1,28 +1,16 @@
 //! Tests that run the recorded image and texture programs again with pictures in their empty buffers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+use crate::recordings::find_recordings;
 use device_mali::texture::{f16_to_f32, f32_to_f16};
 use device_mali::{Model, SoftwareMali};
 use driver_mali::chains::record_folder;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trace_core::{GpuVa, Recording, mmu};
 
 const SIDE: usize = 16;
 /// Pictures with 8 bits per component.
 type Picture = Vec<[u8; 4]>;
-
-fn find_recording(name: &str) -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
-    let folder = std::env::var_os("KINESCOPE_RECORDINGS")
-        .map_or_else(default, PathBuf::from)
-        .join("panfrost")
-        .join(name);
-    if !folder.is_dir() {
-        println!("skipped: no recording at {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
 
 /// Returns the index of a texel in a tile of 16x16, bit by bit from the definition of the order.
 fn tile_index(x: usize, y: usize) -> usize {
@@ -94,7 +82,7 @@ fn bytes(r: &Recording, va: u64, count: u64) -> Vec<u8> {
 
 #[test]
 fn an_image_is_loaded_turned_and_stored() {
-    let Some(folder) = find_recording("zoo/g71/image") else {
+    let Some(folder) = find_recordings("panfrost/zoo/g71/image") else {
         return;
     };
     let picture = picture();
@@ -117,7 +105,7 @@ fn an_image_is_loaded_turned_and_stored() {
 
 #[test]
 fn texture_is_sampled_with_linear_filtering() {
-    let Some(folder) = find_recording("zoo/g71/texsample") else {
+    let Some(folder) = find_recordings("panfrost/zoo/g71/texsample") else {
         return;
     };
     let picture = picture();

@@ -3,24 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::agreement;
+use crate::recordings::find_recordings;
 
 use agreement::programs;
 use driver_mali::chains::{RecordedChains, record_folder};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trace_core::recording::{Buffer, MemoryView};
 use trace_core::{Recording, mmu};
-
-fn recordings() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
-    let path = std::env::var_os("KINESCOPE_RECORDINGS")
-        .map_or_else(default, PathBuf::from)
-        .join("panfrost");
-    if !path.is_dir() {
-        println!("skipped: no recordings at {}", path.display());
-        return None;
-    }
-    Some(path)
-}
 
 fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
     let space = &r.metadata.address_spaces[b.address_space as usize];
@@ -42,7 +31,9 @@ fn run(folder: &Path, device: &str) -> RecordedChains {
 
 #[test]
 fn every_program_computes_the_cpu_reference_results() {
-    let Some(root) = recordings() else { return };
+    let Some(root) = find_recordings("panfrost") else {
+        return;
+    };
     let (mut compared, mut count) = (0, 0);
     for p in programs(&root) {
         let done = run(&p.folder, p.device);
@@ -66,7 +57,9 @@ fn every_program_computes_the_cpu_reference_results() {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let Some(root) = recordings() else { return };
+    let Some(root) = find_recordings("panfrost") else {
+        return;
+    };
     for name in [
         "g71/histogram",
         "g71/matmul",
