@@ -10,7 +10,7 @@ pub mod targets;
 mod wasm;
 
 pub use error::{ClientError, Stage};
-pub use lease::{Lease, Phase, PushStats};
+pub use lease::{Lease, Phase, PushStats, ReplayEnd};
 pub use live::{LiveConnection, LiveLane, LiveOffer, LiveOutcome};
 pub use pair::{PairedAgent, pair, pair_with_key};
 pub use session::{Client, Endpoint};

@@ -6,6 +6,7 @@ pub mod client;
 pub mod compile;
 pub mod device;
 mod families;
+pub mod lease_options;
 pub mod live;
 pub mod memory_trace;
 pub mod metrics;

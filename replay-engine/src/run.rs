@@ -14,10 +14,12 @@ mod recorder;
 mod report;
 mod sliced_device;
 mod snapshots;
+mod stops;
 
 pub use crate::families::FaultRegister;
 pub use api_outcome::{ApiOutcome, GuardReport, OutputResult, PrepareTimes, StopLocation};
 pub(crate) use artifacts::RunArtifacts;
+pub(crate) use stops::RunStops;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use checkpoint::{CheckpointRecord, CheckpointRecordError};
 pub use device_writes::{DeviceWrites, WrittenPage, WrittenPagesError};
@@ -30,7 +32,7 @@ pub use outcome::{
 use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};
 use crate::plan::{PageSource, Plan, PlanMemory, PlannedAccesses, ReadClasses, RewriteKind};
 use device_guard::DeviceGuard;
-use effects::{EffectContext, EffectReading, EffectReport};
+use effects::{BodyEnd, EffectContext, EffectReading, EffectReport};
 use quiesce::QuiesceResult;
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
@@ -71,8 +73,10 @@ pub fn run_with(
             ..Outcome::unfinished(device.info().name, OutcomeBody::Accesses(AccessOutcome::default()))
         };
     };
-    let (mut outcome, material) = run_with_artifacts(plan, pages, device, map, progress);
-    if let Some(material) = material {
+    let ExecutedRun {
+        mut outcome, artifacts, ..
+    } = run_with_artifacts(plan, pages, device, map, progress, None);
+    if let Some(material) = artifacts {
         material
             .into_received()
             .complete(&mut outcome, plan, pages, &device.info());
@@ -80,27 +84,43 @@ pub fn run_with(
     outcome
 }
 
-/// Runs a plan like [`run_with`]. Returns the outcome without its recording, and the artifacts for the recording. A run
-/// that did not start has no artifacts.
+/// A run that ended.
+pub(crate) struct ExecutedRun {
+    /// The outcome, without its recording.
+    pub outcome: Outcome,
+    /// The artifacts for the recording; `None` for a run that did not start.
+    pub artifacts: Option<RunArtifacts>,
+    /// The stop at which the run ended; `None` for a run that ended otherwise.
+    pub stopped_at: Option<u32>,
+}
+
+/// Runs a plan like [`run_with`], to its end or to one of these stops.
 pub(crate) fn run_with_artifacts(
     plan: PlannedAccesses<'_>,
     pages: &dyn PageSource,
     device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
-) -> (Outcome, Option<RunArtifacts>) {
+    stops: Option<RunStops<'_>>,
+) -> ExecutedRun {
     let started = Instant::now();
     let (mut outcome, mut results) = (empty(plan, device), AccessOutcome::default());
-    let material = run_guarded(plan, pages, device, map, progress, (&mut outcome, &mut results));
-    let material = material.unwrap_or_else(|why| {
+    let ran = run_guarded(plan, pages, device, map, progress, stops, (&mut outcome, &mut results));
+    let (material, stopped_at) = ran.unwrap_or_else(|why| {
         outcome.failure = Some(why);
-        None
+        (None, None)
     });
     outcome.body = OutcomeBody::Accesses(results);
-    finish(outcome, material, started)
+    let (outcome, artifacts) = finish(outcome, material, started);
+    ExecutedRun {
+        outcome,
+        artifacts,
+        stopped_at,
+    }
 }
 
-/// Runs a plan. Returns the artifacts for its recording, or `None` if they could not be read.
+/// Runs a plan. Returns the artifacts for its recording, or `None` if they could not be read, and the stop at which the
+/// run ended.
 ///
 /// # Errors
 /// Why the run did not start, for the user.
@@ -110,8 +130,9 @@ fn run_guarded(
     device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
+    stops: Option<RunStops<'_>>,
     (outcome, results): (&mut Outcome, &mut AccessOutcome),
-) -> Result<Option<RunArtifacts>, String> {
+) -> Result<(Option<RunArtifacts>, Option<u32>), String> {
     let mut memory = PlanMemory::from_plan(plan.accesses, pages)
         .map_err(|m| format!("the page image of frame {:#x} is missing", m.frame))?;
     let images = plan.envelope.change_images(pages);
@@ -129,7 +150,7 @@ fn run_guarded(
     progress.set_total(plan.envelope.actions);
     guard.device().watch(progress);
     let before_ns = guard.device().now_ns();
-    let mut body = execute_body(plan, images.clone(), guard.device(), map, progress);
+    let mut body = execute_body(plan, images.clone(), guard.device(), map, progress, stops);
     let stopped = guard.stop_mastering();
     let device = guard.device();
     outcome.device_ns = device.now_ns().saturating_sub(before_ns);
@@ -163,7 +184,7 @@ fn run_guarded(
         outcome.failure.get_or_insert(e);
     }
     release(guard, outcome);
-    Ok(artifacts)
+    Ok((artifacts, body.recorder.stopped_at()))
 }
 
 /// Checks that the device has the interrupts that a plan waits for.
@@ -190,6 +211,16 @@ struct ExecutedBody<'a> {
     lost_changes: u64,
 }
 
+impl ExecutedBody<'_> {
+    fn end(&self) -> BodyEnd {
+        match (&self.result, self.recorder.stopped_at()) {
+            (Err(_), _) => BodyEnd::Failed,
+            (Ok(_), Some(_)) => BodyEnd::Stopped,
+            (Ok(_), None) => BodyEnd::Complete,
+        }
+    }
+}
+
 /// Executes the body of a plan on a device that is ready for it.
 fn execute_body<'a>(
     plan: PlannedAccesses<'a>,
@@ -197,18 +228,24 @@ fn execute_body<'a>(
     device: &mut dyn RegisterTarget,
     map: Option<&'a RegisterMap>,
     progress: &'a Progress,
+    stops: Option<RunStops<'a>>,
 ) -> ExecutedBody<'a> {
     let budget = Budget {
         actions: plan.envelope.budgets.actions,
         time_ns: plan.envelope.budgets.time_ns,
         poll_step_ns: POLL_STEP_NS,
     };
-    let mut recorder = Recorder::new(plan, map, progress);
+    let mut recorder = Recorder::new(plan, map, progress, stops);
     let mut sliced = SlicedDevice::new(plan, device, progress, images);
     let result = execute(&mut sliced, Actions::new(&plan.accesses.body), &budget, &mut recorder);
     recorder.flush();
     sliced.keep_changed_pages();
     recorder.cancelled |= progress.check().is_err();
+    // A run that stopped where it was asked to has not failed.
+    let result = match result {
+        Err(failure) if recorder.stopped_at().is_some() && failure.kind == FailureKind::Stopped => Ok(failure.counts),
+        result => result,
+    };
     ExecutedBody {
         result,
         recorder,
@@ -241,6 +278,9 @@ fn report_jobs(
     }
     let reports = device.take_job_reports();
     results.jobs = jobs(plan, &body.recorder, &reports);
+    if let Some(stop) = body.recorder.stopped_at() {
+        results.jobs.retain(|job| job.submit_event <= u64::from(stop));
+    }
     let submitted: Vec<_> = plan.jobs().iter().map(|j| (j.head_va, j.submit_event)).collect();
     results.findings.extend(shaders_not_run(&reports, &submitted));
     // A run that ended before its only jobs does not count as a run without shaders.
@@ -264,7 +304,7 @@ fn judge(
         seen,
         unchecked,
         screen,
-    } = effects::check_effects(plan, device, &there, body.result.is_ok(), &body.checked);
+    } = effects::check_effects(plan, device, &there, body.end(), &body.checked);
     let all_there = seen.iter().all(|e| e.matched != Some(false));
     (results.effects, results.unchecked) = (seen, unchecked);
     outcome.verdict = match &body.result {

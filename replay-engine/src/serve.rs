@@ -8,6 +8,7 @@ mod live;
 mod live_end;
 mod live_service;
 mod pairing;
+mod preemption;
 mod push;
 mod runner;
 mod session;

@@ -1,7 +1,7 @@
 //! Targets of all kinds: what a server owns, what it is asked for, and what API traces need besides register accesses.
 
 use crate::channel::VerifiedMemory;
-use crate::device::{DeviceInfo, RegisterFactory, RegisterTarget, ReplayDeviceError, Target};
+use crate::device::{DeviceInfo, DeviceInterface, RegisterFactory, RegisterTarget, ReplayDeviceError, Target};
 use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::{PageSource, PlannedCalls, PlannedSubmissions};
 use crate::run::Outcome;
@@ -25,6 +25,11 @@ pub enum TargetRequest {
     Tune(Box<TuneRequest>),
     /// A memory trace of an API trace.
     TraceMemory(MemoryTraceRequest),
+    /// One replay of register accesses that may stop before its end, if the lease is preempted.
+    ReplayWithStops {
+        /// Events of the recording after which no job runs, ascending. The run stops after one of them.
+        stops: Vec<u32>,
+    },
 }
 
 /// The memory that an API target traced.
@@ -136,6 +141,8 @@ pub trait ApiSupport: fmt::Debug + Send + Sync {
 pub fn check_replay_request(request: &TargetRequest, device: &DeviceInfo) -> Result<(), Refusal> {
     let (place, what) = match request {
         TargetRequest::Replay { .. } => return Ok(()),
+        TargetRequest::ReplayWithStops { .. } if device.interface == DeviceInterface::Registers => return Ok(()),
+        TargetRequest::ReplayWithStops { .. } => ("stops", "stops at no event"),
         TargetRequest::Tune(_) => ("tuning", "tunes no launches"),
         TargetRequest::TraceMemory(_) => ("memory trace", "traces no memory"),
     };

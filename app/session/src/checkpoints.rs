@@ -8,6 +8,8 @@
 mod folder;
 mod joined_outcome;
 mod parts;
+#[cfg(test)]
+mod preemption_tests;
 mod run;
 mod run_identity;
 #[cfg(test)]
@@ -15,4 +17,4 @@ mod tests;
 
 pub use folder::{CheckpointFileError, CheckpointFolder};
 pub use parts::{NoPartsError, RunParts};
-pub use run::{CheckpointError, CheckpointedReplay, FinishedPart};
+pub use run::{CheckpointError, CheckpointNotice, CheckpointedReplay, FinishedPart};

@@ -6,6 +6,7 @@ use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::targets::{self, Factories, ReplayTarget, TargetName};
 use replay_engine::client::{Client, ClientError, Endpoint, Lease};
 use replay_engine::device::{Containment, DeviceInfo, RegisterFactory};
+use replay_engine::lease_options::LeaseOptions;
 use replay_engine::target::ReplayPreparation;
 use replay_engine::wire::KeyStore;
 use replay_nvidia::{ChannelWorkers, NvidiaTargets};
@@ -128,13 +129,22 @@ impl Targets {
     /// # Errors
     /// Returns an error if the name has no known form, or the target cannot be reached or leased.
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
+        self.open_with(name, LeaseOptions::default(), &Progress::new())
+    }
+
+    /// Opens a target like [`Self::open`], with options of the lease, which are for devices of agents. Waits for a client
+    /// whose lease is preempted.
+    ///
+    /// # Errors
+    /// Like [`Self::open`], and if the agent is too old for the options, or the wait is cancelled.
+    pub fn open_with(&self, name: &str, options: LeaseOptions, progress: &Progress) -> Result<Lease, ClientError> {
         // Targets in this process need no keys, and work even where keys cannot be stored.
         match targets::parse(name)? {
             TargetName::Software(model) => self.factories.open(&model),
             TargetName::Qemu(device) => self.factories.open_qemu(&device),
             TargetName::Cuda(number) => self.factories.open_cuda(number),
             TargetName::Nvidia(number) => self.factories.open_nvidia(number),
-            _ => targets::open(name, &self.factories, &self.keys()?),
+            _ => targets::open_with(name, &self.factories, &self.keys()?, options, progress),
         }
     }
 

@@ -17,6 +17,7 @@ use kinescope_session::replay::request::{
 use kinescope_session::targets::{Targets, describe_open_error, factories};
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
 use replay_engine::client::{ClientError, Lease};
+use replay_engine::lease_options::LeaseOptions;
 use replay_engine::plan::{CompileError, Compiled, Edits, Pace};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
@@ -57,6 +58,17 @@ impl Keys {
     pub fn open_target(&self, name: &str) -> Result<Lease, Failure> {
         let lease = self.targets().open(name);
         lease.map_err(|e| Failure::usage(describe_open_error(name, &e)))
+    }
+
+    /// Opens a target by its name, with options of the lease. Waits for a client whose lease is preempted.
+    pub fn open_target_with(&self, name: &str, options: LeaseOptions) -> Result<Lease, Failure> {
+        if options == LeaseOptions::default() {
+            return self.open_target(name);
+        }
+        progress_line::run_with_progress("waiting for the target", |progress, _| {
+            let lease = self.targets().open_with(name, options, progress);
+            lease.map_err(|e| Failure::usage(describe_open_error(name, &e)))
+        })
     }
 }
 
@@ -393,7 +405,7 @@ impl ReplayArguments {
             opened.buffer(name)?;
         }
         request.expected = expected::read_outputs(&self.expect)?;
-        let lease = self.keys.open_target(self.target_name())?;
+        let lease = self.keys.open_target_with(self.target_name(), request.lease_options)?;
         Ok(OpenedTarget { request, lease, opened })
     }
 
@@ -414,7 +426,7 @@ impl ReplayArguments {
             return refused(&format!("the plan has no output '{name}'"));
         }
         request.expected = expected::read_outputs(&self.expect)?;
-        let lease = self.keys.open_target(self.target_name())?;
+        let lease = self.keys.open_target_with(self.target_name(), request.lease_options)?;
         let prepared = request
             .relocate(whole, lease.info())
             .map_err(|e| self.describe_error(e))?;

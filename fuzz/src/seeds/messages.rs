@@ -2,6 +2,7 @@
 
 use super::seed::Add;
 use crate::plans;
+use replay_engine::lease_options::{LeaseOptions, Preemption};
 use replay_engine::live::{LiveGrant, LiveLimits, LiveRecording, LiveRequest, LocalWorker};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::run::{ArtifactsHeader, CheckpointRecord};
@@ -211,6 +212,29 @@ pub fn add(add: Add<'_>) {
     add("wire", "lease", message(3, &LeaseRequest::Take("mali-g71".into())));
     add("wire", "uncontained", message(3, &LeaseRequest::WithoutContainment));
     add("wire", "accepted", message(4, &LeaseReply::Accepted));
+    let take_as = LeaseRequest::TakeAs {
+        device: "mali-g71".into(),
+        options: LeaseOptions {
+            priority: 1,
+            is_preemptible: true,
+        },
+    };
+    add("wire", "take-as", message(3, &take_as));
+    let yielding = LeaseReply::Yielding {
+        holder: "alice".into(),
+        since_s: 3,
+    };
+    add("wire", "yielding", message(4, &yielding));
+    let by_preemption = LeaseReply::GrantedByPreemption {
+        info: Box::new(info.clone()),
+        preempted: Preemption {
+            holder: "alice".into(),
+            waited_ns: 5,
+        },
+    };
+    add("wire", "by-preemption", message(4, &by_preemption));
+    add("wire", "preempted-offer", message(6, &PagesReply::Preempted));
+    add("wire", "preempted-run", message(8, &RunReply::Preempted));
     let refused = RunReply::Uncontained { device: "d".into() };
     add("wire", "uncontained-run", message(8, &refused));
     add("wire", "granted", message(4, &LeaseReply::Granted(Box::new(info))));
@@ -249,6 +273,13 @@ pub fn add(add: Add<'_>) {
             "three-frames",
             trace_core::encode::to_bytes(&checkpoint).unwrap_or_default(),
         );
+        let stopped = RunReply::Stopped {
+            event: 7,
+            outcome: Box::new(outcome.clone()),
+            left: Some(Box::new(artifacts_header())),
+            bulk: vec![10, 4096, 0, 64],
+        };
+        add("wire", "stopped", message(8, &stopped));
         let done = RunReply::Replayed {
             outcome: Box::new(outcome),
             left: Some(Box::new(artifacts_header())),
@@ -274,6 +305,8 @@ pub fn add(add: Add<'_>) {
     add("outcome", "nothing", material(&ArtifactsHeader::default(), &[], &[]));
     let start = |request| message(7, &RunRequest::Start(request));
     add("wire", "start", start(TargetRequest::Replay { repeat: 2 }));
+    let with_stops = TargetRequest::ReplayWithStops { stops: vec![5, 9, 700] };
+    add("wire", "start-with-stops", start(with_stops));
     add("wire", "start-tune", start(TargetRequest::Tune(Box::default())));
     add(
         "wire",

@@ -193,6 +193,12 @@ pub enum ClientError {
         /// Devices of the agent, separated by commas.
         known: String,
     },
+    /// A request of higher priority took the device.
+    #[error("a request of higher priority took the device `{device}`; replay again when it is free")]
+    Preempted {
+        /// The device.
+        device: String,
+    },
     /// Another client holds the device.
     #[error("the device `{device}` is in use by {holder} since {since_s} s; try again when it is free")]
     Busy {
@@ -325,7 +331,7 @@ impl ClientError {
             | Self::Refused(_)
             | Self::PairingDeclined { .. }
             | Self::Keys(_) => Stage::Pair,
-            Self::NoDevice { .. } | Self::Busy { .. } | Self::OutOfOrder { .. } | Self::Qemu(_) => Stage::Lease,
+            Self::NoDevice { .. } | Self::Busy { .. } | Self::Preempted { .. } | Self::OutOfOrder { .. } | Self::Qemu(_) => Stage::Lease,
             Self::OtherGpu { .. }
             | Self::OtherDevice { .. }
             | Self::Uncontained { .. }

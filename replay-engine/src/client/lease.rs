@@ -2,13 +2,17 @@
 
 mod download;
 mod meter;
+mod requester;
 mod upload;
 
 use self::download::Download;
 use self::meter::{Meter, RAN, TOTAL, UPLOADED};
+use self::requester::GrantedLease;
+pub(super) use self::requester::LeaseRequester;
 use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
+use crate::lease_options::{PREEMPTION_VERSION, Preemption};
 use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::Compiled;
 use crate::run::{ArtifactsHeader, Outcome};
@@ -59,6 +63,22 @@ impl Phase {
     }
 }
 
+/// How a replay with stops ended.
+#[derive(Debug)]
+pub enum ReplayEnd {
+    /// It is complete.
+    Complete(Box<Outcome>),
+    /// It ended after a stop, because the lease is preempted. The outcome is that of the run up to there.
+    Stopped {
+        /// The stop, an event of the recording.
+        event: u32,
+        /// The outcome.
+        outcome: Box<Outcome>,
+    },
+    /// The lease was preempted before the run.
+    NotStarted,
+}
+
 /// Statistics of a push.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushStats {
@@ -75,7 +95,9 @@ pub struct PushStats {
 /// An exclusive lease of a device. Dropping it releases the device.
 pub struct Lease {
     connection: Connection,
+    requester: LeaseRequester,
     info: DeviceInfo,
+    preempted: Option<Preemption>,
     pushed: PushStats,
     sent_pages: Vec<Digest>,
     watch: Option<Box<dyn Fn(Phase) + Send>>,
@@ -107,10 +129,12 @@ enum ClientCheck {
 }
 
 impl Lease {
-    pub(super) fn new(connection: Connection, info: DeviceInfo) -> Self {
+    pub(super) fn new(connection: Connection, requester: LeaseRequester, granted: GrantedLease) -> Self {
         Self {
             connection,
-            info,
+            requester,
+            info: granted.info,
+            preempted: granted.preempted,
             pushed: PushStats::default(),
             sent_pages: Vec::new(),
             watch: None,
@@ -125,6 +149,29 @@ impl Lease {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// Returns the lease of another client that ended for this one.
+    #[must_use]
+    pub fn preempted(&self) -> Option<&Preemption> {
+        self.preempted.as_ref()
+    }
+
+    /// Takes the device again after the lease was preempted. Waits while other clients hold it.
+    ///
+    /// # Errors
+    /// If the connection is lost, the device is out of order or not the same any more, or the wait is cancelled.
+    pub fn retake(&mut self, progress: &Progress) -> Result<(), ClientError> {
+        let device = self.info.name.clone();
+        let granted = self.requester.take_again(&self.connection, &device, progress)?;
+        self.uncontained = false;
+        if granted.info != self.info {
+            return Err(ClientError::OutOfOrder {
+                device,
+                reason: "it is not the device any more that was leased before".to_owned(),
+            });
+        }
+        Ok(())
     }
 
     /// Returns the statistics of the last push.
@@ -231,6 +278,48 @@ impl Lease {
         self.replay_checked(compiled, repeat, progress, ClientCheck::Request)
     }
 
+    /// Replays a plan of register accesses once, like [`Self::replay`]. If the lease is preempted, the run ends after one of
+    /// the events in `stops`, after which no job runs; they are ascending. `proof` is the result of the plan's verification
+    /// for this device.
+    ///
+    /// # Errors
+    /// Like [`Self::replay`]. That the lease is preempted is not an error.
+    pub fn replay_with_stops(
+        &mut self,
+        compiled: &Compiled,
+        proof: Option<&Verified>,
+        stops: Vec<u32>,
+        progress: &Progress,
+    ) -> Result<ReplayEnd, ClientError> {
+        let check = match proof {
+            Some(_) => ClientCheck::Request,
+            None => ClientCheck::Everything,
+        };
+        let request = match self.requester.version < PREEMPTION_VERSION {
+            true => TargetRequest::Replay { repeat: 1 },
+            false => TargetRequest::ReplayWithStops { stops },
+        };
+        let requested = self.request(compiled, request, progress, check);
+        let (answer, push_ns) = match requested {
+            Err(ClientError::Preempted { .. }) => return Ok(ReplayEnd::NotStarted),
+            requested => requested?,
+        };
+        let (mut outcome, stopped_at) = match answer {
+            Answer::Replayed(outcome) => (outcome, None),
+            Answer::Stopped { event, outcome } => (outcome, Some(event)),
+            _ => return Err(self.unexpected_answer()),
+        };
+        if progress.check().is_err() {
+            return Err(ClientError::Cancelled);
+        }
+        outcome.timing.push_ns = push_ns;
+        outcome.pushed_bytes = self.pushed.bytes;
+        Ok(match stopped_at {
+            Some(event) => ReplayEnd::Stopped { event, outcome },
+            None => ReplayEnd::Complete(outcome),
+        })
+    }
+
     fn replay_checked(
         &mut self,
         compiled: &Compiled,
@@ -290,6 +379,12 @@ impl Lease {
         }
     }
 
+    fn preempted_error(&self) -> ClientError {
+        ClientError::Preempted {
+            device: self.info.name.clone(),
+        }
+    }
+
     fn unexpected_answer(&self) -> ClientError {
         self.connection
             .protocol_error(Stage::Run, "it answers another request than the one that was sent")
@@ -345,6 +440,15 @@ impl Lease {
             FinishedRun::Replayed { outcome, left, bulk } => {
                 Answer::Replayed(self.download(outcome, left, &bulk, compiled, &mut meter)?)
             }
+            FinishedRun::Stopped {
+                event,
+                outcome,
+                left,
+                bulk,
+            } => Answer::Stopped {
+                event,
+                outcome: self.download(outcome, left, &bulk, compiled, &mut meter)?,
+            },
             FinishedRun::Tuned(tuned) => Answer::Tuned(tuned),
             FinishedRun::TracedMemory { report, bytes } => {
                 if bytes > MAX_BULK {
@@ -420,6 +524,18 @@ impl Lease {
                 RunReply::NotReady(why) => Err(ClientError::Refused(why)),
                 RunReply::Refused(refusal) => Err(ClientError::AgentRefusedPlan(refusal)),
                 RunReply::Uncontained { device } => Err(ClientError::Uncontained { device }),
+                RunReply::Stopped {
+                    event,
+                    outcome,
+                    left,
+                    bulk,
+                } => Ok(FinishedRun::Stopped {
+                    event,
+                    outcome,
+                    left,
+                    bulk,
+                }),
+                RunReply::Preempted => Err(self.preempted_error()),
             };
         }
     }
@@ -428,6 +544,13 @@ impl Lease {
 /// The agent's report about a finished run, before its bulk data.
 enum FinishedRun {
     Replayed {
+        outcome: Box<Outcome>,
+        left: Option<Box<ArtifactsHeader>>,
+        /// Lengths of the bulk data that follows.
+        bulk: Vec<u64>,
+    },
+    Stopped {
+        event: u32,
         outcome: Box<Outcome>,
         left: Option<Box<ArtifactsHeader>>,
         /// Lengths of the bulk data that follows.
@@ -444,6 +567,7 @@ enum FinishedRun {
 /// The complete answer to a request.
 enum Answer {
     Replayed(Box<Outcome>),
+    Stopped { event: u32, outcome: Box<Outcome> },
     Tuned(Box<TuneReport>),
     TracedMemory(TracedMemory),
 }

@@ -1,10 +1,11 @@
 //! A connection to an agent: its identity and its devices.
 
 use super::error::{ClientError, Stage};
-use super::lease::Lease;
+use super::lease::{Lease, LeaseRequester};
 use crate::device::DeviceInfo;
 use crate::serve::Server;
-use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionRefusal, SessionReply};
+use crate::lease_options::LeaseOptions;
+use crate::wire::message::{DeviceState, SessionRefusal, SessionReply};
 use crate::wire::{
     CallsRoute, Channel, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PreambleWord,
     PublicKey, ReaderMessage, Sender, Stream, Topic, WAITING_FRAMES, WRITE_LIMIT, WireError, describe_mismatch,
@@ -15,6 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
 
 /// The reason why an agent does not pair with this client now, but may later.
 pub(super) const OTHER_CLIENT: &str = "the agent waits for the confirmation of another client, two minutes at most; \
@@ -444,27 +446,20 @@ impl Client {
     /// # Errors
     /// If there is no such device or another client holds it.
     pub fn lease(self, device: &str) -> Result<Lease, ClientError> {
-        self.connection
-            .send(Stage::Lease, Topic::Lease, &LeaseRequest::Take(device.to_owned()))?;
-        match self.connection.message(Stage::Lease, Topic::Lease)? {
-            LeaseReply::Granted(info) => Ok(Lease::new(self.connection, *info)),
-            LeaseReply::NoDevice { known } => Err(ClientError::NoDevice {
-                device: device.to_owned(),
-                known: known.join(", "),
-            }),
-            LeaseReply::Busy { holder, since_s } => Err(ClientError::Busy {
-                device: device.to_owned(),
-                holder,
-                since_s,
-            }),
-            LeaseReply::Accepted => Err(self
-                .connection
-                .protocol_error(Stage::Lease, "it accepts a request that was not sent")),
-            LeaseReply::OutOfOrder(reason) => Err(ClientError::OutOfOrder {
-                device: device.to_owned(),
-                reason,
-            }),
-        }
+        self.lease_with(device, LeaseOptions::default(), &Progress::new())
+    }
+
+    /// Leases a device with options. If that preempts the lease of another client, waits until that client yields.
+    ///
+    /// # Errors
+    /// Like [`Self::lease`], and if the agent is too old for options, or the wait is cancelled.
+    pub fn lease_with(self, device: &str, options: LeaseOptions, progress: &Progress) -> Result<Lease, ClientError> {
+        let requester = LeaseRequester {
+            version: self.version,
+            options,
+        };
+        let granted = requester.take(&self.connection, device, progress)?;
+        Ok(Lease::new(self.connection, requester, granted))
     }
 }
 

@@ -5,6 +5,7 @@ use super::lease::Lease;
 use super::session::{Client, Endpoint};
 use crate::device::qemu::{self, QemuReplayDevice};
 use crate::device::{DeviceInfo, RegisterFactory, ReplayDeviceError};
+use crate::lease_options::LeaseOptions;
 use crate::live::LiveLimits;
 use crate::serve::{Options, Server};
 use crate::target::{ApiFactory, ApiSupport, ChannelFactory, Factory, ReplayPreparation};
@@ -14,6 +15,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use trace_core::progress::Progress;
 
 /// Maximum time that [`list_paired`] waits for an agent.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -476,6 +478,21 @@ pub fn parse(name: &str) -> Result<TargetName, ClientError> {
 /// # Errors
 /// If the name has no known form, or the target cannot be reached or leased.
 pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease, ClientError> {
+    open_with(name, factories, keys, LeaseOptions::default(), &Progress::new())
+}
+
+/// Opens a target like [`open`], with options of the lease. They are for agents: no other client can hold a target of this
+/// process.
+///
+/// # Errors
+/// Like [`open`], and if the agent is too old for the options, or the wait for another client is cancelled.
+pub fn open_with(
+    name: &str,
+    factories: &Factories,
+    keys: &KeyStore,
+    options: LeaseOptions,
+    progress: &Progress,
+) -> Result<Lease, ClientError> {
     let (client, device) = match parse(name)? {
         TargetName::Software(model) => return factories.open(&model),
         TargetName::Qemu(name) => return factories.open_qemu(&name),
@@ -483,7 +500,7 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
         TargetName::Nvidia(number) => return factories.open_nvidia(number),
         agent => connect_to(name, agent, keys)?,
     };
-    Ok(factories.equip(client.lease(&device)?))
+    Ok(factories.equip(client.lease_with(&device, options, progress)?))
 }
 
 /// Connects to the agent in a target name. Returns the connection and the name of the device, which is not leased.

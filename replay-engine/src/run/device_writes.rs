@@ -42,11 +42,13 @@ impl From<MissingPage> for WrittenPagesError {
     }
 }
 
-/// A complete run whose changes of memory are wanted.
+/// A run whose changes of memory are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceWrites<'a> {
-    /// The plan that ran, to its end.
+    /// The plan that ran.
     pub plan: &'a PlacedPlan,
+    /// Number of its actions that ran; `u64::MAX` for all.
+    pub actions: u64,
     /// Memory of the recording of its outcome.
     pub memory: &'a Memory,
 }
@@ -65,7 +67,7 @@ impl DeviceWrites<'_> {
         let mut memory = PlanMemory::from_plan(accesses, &compiled.pages)?;
         let images = compiled.plan.change_images(&compiled.pages);
         let images = images.map_err(|(number, digest)| WrittenPagesError::Image { number, digest })?;
-        memory.apply_first(&accesses.body, u64::MAX, &images);
+        memory.apply_first(&accesses.body, self.actions, &images);
         let end = self.memory.last();
         let mut pages = Vec::new();
         for (in_arena, recorded) in &self.plan.frames {

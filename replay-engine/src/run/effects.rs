@@ -62,17 +62,31 @@ pub(super) struct EffectContext<'a> {
     pub outputs: &'a [OutputBuffer],
 }
 
-/// Checks every effect of a plan that was not checked yet. `ran` is whether its body ran to its end. If not, nothing is
-/// checked and no effect counts as present.
+/// How far the body of a plan ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyEnd {
+    /// To its end.
+    Complete,
+    /// To a stop of the request.
+    Stopped,
+    /// To a failure.
+    Failed,
+}
+
+/// Checks every effect of a plan that was not checked yet. If the body did not run to its end, nothing is checked. After
+/// a failure no effect counts as present.
 pub(super) fn check_effects(
     plan: PlannedAccesses<'_>,
     device: &mut dyn RegisterTarget,
     there: &EffectContext<'_>,
-    ran: bool,
+    end: BodyEnd,
     before: &HashMap<u32, EffectReading>,
 ) -> EffectReport {
     let mut looked = EffectReport::default();
-    let screen = if ran { device.screen() } else { Ok(None) };
+    let screen = match end {
+        BodyEnd::Complete => device.screen(),
+        BodyEnd::Stopped | BodyEnd::Failed => Ok(None),
+    };
     let checks: HashMap<u32, u64> = Actions::new(&plan.accesses.body)
         .filter_map(|a| match a {
             Ok(Action::Check { event, expectation }) => Some((expectation, u64::from(event))),
@@ -82,7 +96,14 @@ pub(super) fn check_effects(
     for (number, e) in (0..).zip(&plan.accesses.expectations) {
         let EffectReading { got, matched, digest } = match (before.get(&number), &e.effect) {
             (Some(look), _) => look.clone(),
-            _ if !ran => EffectReading::none("not checked: the run did not reach its end".to_owned()),
+            _ if end == BodyEnd::Stopped => EffectReading {
+                got: "not checked: the run was stopped before its end".to_owned(),
+                matched: None,
+                digest: None,
+            },
+            _ if end == BodyEnd::Failed => {
+                EffectReading::none("not checked: the run did not reach its end".to_owned())
+            }
             (None, Effect::Screen { .. }) => check_screen(&e.effect, &screen),
             (None, effect) => check_effect(plan, effect, device, there),
         };

@@ -2,6 +2,7 @@
 
 use super::Divergence;
 use super::log::EventLog;
+use super::stops::{RunStops, StopCursor};
 use crate::device::space;
 use crate::families::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters, find_family_of_plan};
 use crate::plan::{PlannedAccesses, RegisterAccess};
@@ -54,6 +55,7 @@ pub(super) struct Recorder<'a> {
     pub jobs: Vec<ObservedJob>,
     pub fault: Option<ObservedFault>,
     pub cancelled: bool,
+    stops: Option<StopCursor<'a>>,
     /// Whether an address space did not become idle, as later actions require.
     pub stuck: bool,
     pub spaces: BTreeMap<u8, SpaceRegisters>,
@@ -76,7 +78,12 @@ fn format_count(n: u64, what: &str) -> String {
 }
 
 impl<'a> Recorder<'a> {
-    pub fn new(plan: PlannedAccesses<'a>, map: Option<&'a RegisterMap>, progress: &'a Progress) -> Self {
+    pub fn new(
+        plan: PlannedAccesses<'a>,
+        map: Option<&'a RegisterMap>,
+        progress: &'a Progress,
+        stops: Option<RunStops<'a>>,
+    ) -> Self {
         let mut ends: HashMap<u64, Vec<usize>> = HashMap::new();
         for (i, j) in plan.jobs().iter().enumerate() {
             if let Some(e) = j.done_event {
@@ -97,6 +104,7 @@ impl<'a> Recorder<'a> {
             jobs: vec![ObservedJob::default(); plan.jobs().len()],
             fault: None,
             cancelled: false,
+            stops: stops.map(StopCursor::new),
             stuck: false,
             spaces: BTreeMap::new(),
             submits: plan
@@ -157,6 +165,19 @@ impl<'a> Recorder<'a> {
                 format!("after {after}"),
                 format!("{more} more findings of this kind follow and are not listed"),
             ));
+        }
+    }
+
+    /// Returns the stop at which the run ended.
+    pub fn stopped_at(&self) -> Option<u32> {
+        self.stops.as_ref().and_then(|stops| stops.stopped_at)
+    }
+
+    /// Follows an action for the stops of the run.
+    fn follow_stops(&mut self, event: u32, starts_nothing: bool) -> Flow {
+        match &mut self.stops {
+            Some(stops) => stops.follow(event, starts_nothing),
+            None => Flow::Continue,
         }
     }
 
@@ -286,10 +307,10 @@ impl Observer for Recorder<'_> {
             self.cancelled = true;
             return Flow::Stop;
         }
-        Flow::Continue
+        self.follow_stops(seen.event, !seen.write)
     }
 
-    fn host_write(&mut self, _event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
+    fn host_write(&mut self, event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
         let at = self.plan.accesses.arena.base.get().saturating_add(offset);
         let number = self.changes;
         self.changes += 1;
@@ -312,10 +333,10 @@ impl Observer for Recorder<'_> {
             self.cancelled = true;
             return Flow::Stop;
         }
-        Flow::Continue
+        self.follow_stops(event, false)
     }
 
-    fn interrupt(&mut self, _event: u32, lines: u32, time_ns: u64) -> Flow {
+    fn interrupt(&mut self, event: u32, lines: u32, time_ns: u64) -> Flow {
         self.flush();
         for line in 0..u32::BITS {
             if lines & 1 << line != 0 {
@@ -326,7 +347,7 @@ impl Observer for Recorder<'_> {
             self.cancelled = true;
             return Flow::Stop;
         }
-        Flow::Continue
+        self.follow_stops(event, false)
     }
 
     fn state_before(&mut self, d: &replay_core::Divergence) -> Flow {
@@ -395,6 +416,7 @@ mod tests {
             plan.planned_accesses().unwrap(),
             RegisterMap::by_name("mali-jm"),
             &progress,
+            None,
         );
         let (polls, reads) = (1100u64, 1000);
         for poll in 0..polls {

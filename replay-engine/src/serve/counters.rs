@@ -16,6 +16,10 @@ pub(crate) struct ServeCounters {
     pub cancelled: AtomicU64,
     /// Runs in which the device failed.
     pub failed: AtomicU64,
+    /// Leases that ended for a request of higher priority.
+    pub preemptions: AtomicU64,
+    /// Time that such requests waited, nanoseconds.
+    pub preemption_ns: AtomicU64,
     /// Time of runs, nanoseconds.
     pub busy_ns: AtomicU64,
 }
@@ -44,6 +48,12 @@ impl ServeCounters {
         let seconds = format!("{:.6}", of(&self.busy_ns) as f64 / 1e9);
         let name = "kinescope_agent_busy_seconds_total";
         text.single(name, "counter", "Time of runs.", seconds);
+        let preemptions = of(&self.preemptions);
+        let name = "kinescope_agent_preemptions_total";
+        text.single(name, "counter", "Leases that ended for a request of higher priority.", preemptions);
+        let seconds = format!("{:.6}", of(&self.preemption_ns) as f64 / 1e9);
+        let name = "kinescope_agent_preemption_wait_seconds_total";
+        text.single(name, "counter", "Time that requests of higher priority waited.", seconds);
         let name = "kinescope_agent_device_state";
         text.begin(
             name,

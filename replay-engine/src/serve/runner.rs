@@ -2,10 +2,11 @@
 //! delivery of its results to the client.
 
 use super::cache::PinnedPages;
+use super::preemption::YieldFlag;
 use super::slot::panic_text;
 use crate::device::RegisterTarget;
 use crate::plan::{Plan, PlannedAccesses, PlannedCalls, PlannedSubmissions};
-use crate::run::{self, Outcome, RunArtifacts, Verdict};
+use crate::run::{self, ExecutedRun, Outcome, RunArtifacts, RunStops, Verdict};
 use crate::target::{ApiTarget, ChannelTarget, OpenTarget, TargetRequest, TracedMemory};
 use crate::tune::TuneReport;
 use crate::wire::message::RunReply;
@@ -30,6 +31,12 @@ pub(crate) struct PreparedReplay {
 pub(crate) enum RunResult {
     /// Of a replay: the outcome, and the artifacts for its recording.
     Replayed(Box<Outcome>, Option<RunArtifacts>),
+    /// Of a replay that stopped at an event for a request of higher priority.
+    Stopped {
+        event: u32,
+        outcome: Box<Outcome>,
+        artifacts: Option<RunArtifacts>,
+    },
     /// Of a tuning.
     Tuned(Box<TuneReport>),
     /// Of a memory trace.
@@ -88,16 +95,18 @@ impl RunControl {
     }
 }
 
-/// Starts what is requested. `finished` is called once, in the run's thread.
+/// Starts what is requested. A replay with stops ends at one of them when `yield_flag` is set. `finished` is called once,
+/// in the run's thread.
 pub(crate) fn start(
     ready: Arc<PreparedReplay>,
     mut device: OpenTarget,
     request: TargetRequest,
+    yield_flag: Option<Arc<YieldFlag>>,
     finished: impl FnOnce(RunEnd) + Send + 'static,
 ) -> io::Result<Arc<RunControl>> {
     let repeat = match request {
         TargetRequest::Replay { repeat } => repeat.max(1),
-        TargetRequest::Tune(_) | TargetRequest::TraceMemory(_) => 1,
+        TargetRequest::Tune(_) | TargetRequest::TraceMemory(_) | TargetRequest::ReplayWithStops { .. } => 1,
     };
     let control = Arc::new(RunControl {
         repeat,
@@ -108,7 +117,7 @@ pub(crate) fn start(
     let shared = Arc::clone(&control);
     let work = move || {
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = run_request(&ready, &mut device, &request, &shared);
+            let outcome = run_request(&ready, &mut device, &request, yield_flag.as_deref(), &shared);
             (device, outcome)
         }));
         finished(match ran {
@@ -126,11 +135,21 @@ fn run_request(
     ready: &PreparedReplay,
     device: &mut OpenTarget,
     request: &TargetRequest,
+    yield_flag: Option<&YieldFlag>,
     control: &RunControl,
 ) -> Option<Box<RunResult>> {
     let plan = &ready.plan;
     let result = match (device, plan.planned_accesses(), plan.planned_calls()) {
-        (OpenTarget::Registers(device), Some(plan), _) => run_repeated(plan, ready, &mut **device, control)?,
+        (OpenTarget::Registers(device), Some(plan), _) => {
+            let stops = match (request, yield_flag) {
+                (TargetRequest::ReplayWithStops { stops }, Some(flag)) => Some(RunStops {
+                    events: stops,
+                    requested: flag.requested(),
+                }),
+                _ => None,
+            };
+            run_repeated(plan, ready, &mut **device, stops, control)?
+        }
         (OpenTarget::Api(device), _, Some(plan)) => run_calls(plan, ready, &mut **device, request, control)?,
         (OpenTarget::Channel(device), _, _) => match plan.planned_submissions() {
             Some(plan) => run_submissions(plan, ready, &mut **device, control)?,
@@ -169,7 +188,7 @@ fn run_calls(
     let progress = control.next()?;
     let began = Instant::now();
     let result = match request {
-        TargetRequest::Replay { .. } => {
+        TargetRequest::Replay { .. } | TargetRequest::ReplayWithStops { .. } => {
             let mut outcome = device.replay(plan, &ready.pages, control.repeat, &progress);
             if outcome.timing.runs_ns.is_empty() {
                 outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
@@ -195,6 +214,7 @@ fn run_repeated(
     plan: PlannedAccesses<'_>,
     ready: &PreparedReplay,
     device: &mut dyn RegisterTarget,
+    stops: Option<RunStops<'_>>,
     control: &RunControl,
 ) -> Option<RunResult> {
     let map = RegisterMap::by_name(&plan.accesses.register_map);
@@ -203,10 +223,23 @@ fn run_repeated(
     for n in 0..control.repeat {
         let progress = control.next()?;
         let begin = Instant::now();
-        let (outcome, material) = run::run_with_artifacts(plan, &ready.pages, device, map, &progress);
+        let ExecutedRun {
+            outcome,
+            artifacts: material,
+            stopped_at,
+        } = run::run_with_artifacts(plan, &ready.pages, device, map, &progress, stops);
         runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if control.is_cancelled() {
             return None;
+        }
+        if let Some(event) = stopped_at {
+            let mut outcome = Box::new(outcome);
+            outcome.timing.runs_ns = runs_ns;
+            return Some(RunResult::Stopped {
+                event,
+                outcome,
+                artifacts: material,
+            });
         }
         control.done.fetch_add(1, Ordering::Relaxed);
         match &first {
@@ -228,8 +261,13 @@ fn run_repeated(
 
 /// Sends a result: the record, then its bulk data, which is freed piece by piece.
 pub(super) fn deliver(sender: &Sender, ran: RunResult) -> Result<(), WireError> {
-    let (outcome, material) = match ran {
-        RunResult::Replayed(outcome, material) => (outcome, material),
+    let (outcome, material, stopped_at) = match ran {
+        RunResult::Replayed(outcome, material) => (outcome, material, None),
+        RunResult::Stopped {
+            event,
+            outcome,
+            artifacts,
+        } => (outcome, artifacts, Some(event)),
         RunResult::Tuned(tuned) => return sender.send(Topic::Run, &RunReply::Tuned(tuned)),
         RunResult::Failed(why) => return sender.send(Topic::Run, &RunReply::Failed(why)),
         RunResult::TracedMemory(TracedMemory { report, trace }) => {
@@ -238,7 +276,7 @@ pub(super) fn deliver(sender: &Sender, ran: RunResult) -> Result<(), WireError> 
             return send_bulk(sender, &trace);
         }
     };
-    deliver_outcome(sender, outcome, material)
+    deliver_outcome(sender, outcome, material, stopped_at)
 }
 
 fn send_bulk(sender: &Sender, bytes: &[u8]) -> Result<(), WireError> {
@@ -250,6 +288,7 @@ fn deliver_outcome(
     sender: &Sender,
     mut outcome: Box<Outcome>,
     material: Option<RunArtifacts>,
+    stopped_at: Option<u32>,
 ) -> Result<(), WireError> {
     let outputs: Vec<Vec<u8>> = outcome
         .outputs
@@ -258,10 +297,15 @@ fn deliver_outcome(
         .collect();
     let large = material.as_ref().map_or([0; 3], RunArtifacts::lengths);
     let lengths = large.into_iter().chain(outputs.iter().map(|o| o.len() as u64));
-    let done = RunReply::Replayed {
-        outcome,
-        left: material.as_ref().map(|m| Box::new(m.header.clone())),
-        bulk: lengths.collect(),
+    let (left, bulk) = (material.as_ref().map(|m| Box::new(m.header.clone())), lengths.collect());
+    let done = match stopped_at {
+        Some(event) => RunReply::Stopped {
+            event,
+            outcome,
+            left,
+            bulk,
+        },
+        None => RunReply::Replayed { outcome, left, bulk },
     };
     sender.send(Topic::Run, &done)?;
     drop(done);

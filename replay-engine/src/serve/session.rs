@@ -1,12 +1,14 @@
 //! The session of a known client: its lease, its plan, its runs, until the connection ends.
 
 use super::counters::ServeCounters;
+use super::preemption::LeaseClient;
 use super::push::PushResult;
-use super::runner::{self, PreparedReplay, RunEnd};
+use super::runner::{self, PreparedReplay, RunEnd, RunResult};
 use super::sessions::SessionSlot;
 use super::shared::{Options, Shared};
 use super::slot::{Hold, LostDevice, Slot};
 use crate::device::Containment;
+use crate::lease_options::LeaseOptions;
 use crate::live::LiveEnd;
 use crate::target::{TargetRequest, check_replay_request};
 use crate::wasm::{WasmReport, WasmResult, WasmRunError};
@@ -64,6 +66,8 @@ pub(super) enum Event {
     WasmEnded(u64, Result<WasmReport, WasmRunError>),
     /// The worker of the live program has ended in order.
     LiveFinished(LiveEnd),
+    /// A request of higher priority waits for the device.
+    Yield,
 }
 
 /// A result of a WebAssembly run that waits to be sent.
@@ -83,6 +87,8 @@ pub(super) struct Session {
     pub(super) events: Receiver<Event>,
     pub(super) to_self: SyncSender<Event>,
     pub(super) hold: Option<Hold>,
+    /// Whether the lease was preempted, and not taken again.
+    preempted: bool,
     /// Whether the client's user accepts that the device has no containment.
     uncontained: bool,
     ready: Option<Arc<PreparedReplay>>,
@@ -140,6 +146,7 @@ impl Session {
             events,
             to_self,
             hold: None,
+            preempted: false,
             uncontained: false,
             ready: None,
             run: 0,
@@ -171,6 +178,7 @@ impl Session {
     pub(super) fn frame(&mut self) -> Result<Frame, SessionEnd> {
         loop {
             self.still_known()?;
+            self.yield_if_asked();
             match self.events.recv_timeout(LOOK) {
                 Ok(Event::Arrived(ReaderMessage::Frame(frame))) => return Ok(frame),
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => return Err(SessionEnd(e)),
@@ -180,7 +188,8 @@ impl Session {
                     | Event::Checked
                     | Event::WasmResult(..)
                     | Event::WasmEnded(..)
-                    | Event::LiveFinished(..),
+                    | Event::LiveFinished(..)
+                    | Event::Yield,
                 ) => {}
                 Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
                     return Err(SessionEnd(WireError::Closed));
@@ -272,6 +281,7 @@ impl Session {
             loop {
                 match self.events.recv_timeout(TICK) {
                     Ok(Event::Checked) | Err(RecvTimeoutError::Disconnected) => break,
+                    Ok(Event::Yield) => self.yield_if_asked(),
                     Ok(Event::Ran(..) | Event::WasmResult(..) | Event::WasmEnded(..) | Event::LiveFinished(..)) => {}
                     Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
                         quit.get_or_insert(SessionEnd(e));
@@ -310,25 +320,47 @@ impl Session {
         Ok(Some(result))
     }
 
+    /// Gives the device to a waiting request of higher priority. No run is in progress.
+    fn yield_if_asked(&mut self) {
+        if self.hold.as_ref().is_some_and(Hold::is_to_yield) {
+            self.yield_device();
+        }
+    }
+
+    fn yield_device(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            tracing::info!(client = self.name, device = hold.info().name, "lease preempted");
+            ServeCounters::raise(&self.shared.counters.preemptions);
+            self.preempted = true;
+        }
+    }
+
     fn answer(&mut self, frame: &Frame) -> Result<(), SessionEnd> {
         match frame.concern {
             Topic::Lease => {
                 let reply = match frame.message()? {
                     LeaseRequest::Take(device) => {
                         self.look_up()?;
-                        self.take(&device)?
+                        self.take(&device, LeaseOptions::default())?
+                    }
+                    LeaseRequest::TakeAs { device, options } => {
+                        self.look_up()?;
+                        self.take(&device, options)?
                     }
                     LeaseRequest::WithoutContainment if self.hold.is_some() => {
                         tracing::info!(client = self.name, "accepts that nothing contains the device");
                         self.uncontained = true;
                         LeaseReply::Accepted
                     }
+                    // The lease was preempted while this request was in transit. The next lease needs its own acceptance.
+                    LeaseRequest::WithoutContainment if self.preempted => LeaseReply::Accepted,
                     LeaseRequest::WithoutContainment => {
                         return Err(SessionEnd::protocol("an acceptance without a lease"));
                     }
                 };
                 self.sender.send(Topic::Lease, &reply)?;
-                if let (LeaseReply::Granted(_), Some(hold)) = (&reply, &mut self.hold) {
+                let is_granted = matches!(reply, LeaseReply::Granted(_) | LeaseReply::GrantedByPreemption { .. });
+                if let (true, Some(hold)) = (is_granted, &mut self.hold) {
                     hold.prestart();
                 }
             }
@@ -345,6 +377,9 @@ impl Session {
                     }
                 };
                 let Some((target, api)) = self.hold.as_ref().map(|h| (h.info().clone(), h.api().cloned())) else {
+                    if self.preempted {
+                        return Ok(self.sender.send(Topic::Pages, &PagesReply::Preempted)?);
+                    }
                     return Err(SessionEnd::protocol("a plan without a lease"));
                 };
                 self.ready = None;
@@ -377,7 +412,33 @@ impl Session {
         Ok(())
     }
 
-    fn take(&mut self, device: &str) -> Result<LeaseReply, SessionEnd> {
+    /// Leases a device. A client that has just released it may still be disconnecting, and one that yields may end a job:
+    /// this waits for them for a moment.
+    pub(super) fn take_slot(&self, slot: &Arc<Slot>, options: LeaseOptions) -> Result<Hold, Box<LeaseReply>> {
+        let to_self = self.to_self.clone();
+        let client = LeaseClient {
+            name: &self.name,
+            session: &self.open,
+            options,
+            // A full queue wakes the session as well.
+            wake: Arc::new(move || drop(to_self.try_send(Event::Yield))),
+        };
+        let by = Instant::now() + GIVING_BACK;
+        loop {
+            let known = slot.count_ended_leases();
+            let why = match slot.take(&client) {
+                Ok(hold) => return Ok(hold),
+                Err(why) => why,
+            };
+            let left = by.saturating_duration_since(Instant::now());
+            if left.is_zero() || !matches!(*why, LeaseReply::Busy { .. } | LeaseReply::Yielding { .. }) {
+                return Err(why);
+            }
+            slot.wait_for_end(known, left);
+        }
+    }
+
+    fn take(&mut self, device: &str, options: LeaseOptions) -> Result<LeaseReply, SessionEnd> {
         if self.hold.is_some() {
             return Err(SessionEnd::protocol("a second lease on one connection"));
         }
@@ -385,19 +446,32 @@ impl Session {
             let known = self.shared.slots.iter().map(|s| s.info().name.clone()).collect();
             return Ok(LeaseReply::NoDevice { known });
         };
-        Ok(match take_slot(slot, &self.name) {
+        Ok(match self.take_slot(slot, options) {
             Ok(hold) => {
                 tracing::info!(client = self.name, device, "leased");
                 ServeCounters::raise(&self.shared.counters.leases);
-                let info = hold.info().clone();
-                self.hold = Some(hold);
-                LeaseReply::Granted(Box::new(info))
+                let info = Box::new(hold.info().clone());
+                let preempted = hold.preempted().cloned();
+                // Plans are verified for a device, and acceptances are for a lease.
+                (self.ready, self.uncontained) = (None, false);
+                (self.hold, self.preempted) = (Some(hold), false);
+                match preempted {
+                    Some(preempted) => {
+                        let counters = &self.shared.counters;
+                        counters.preemption_ns.fetch_add(preempted.waited_ns, Ordering::Relaxed);
+                        LeaseReply::GrantedByPreemption { info, preempted }
+                    }
+                    None => LeaseReply::Granted(info),
+                }
             }
             Err(reply) => *reply,
         })
     }
 
     fn run(&mut self, request: TargetRequest) -> Result<(), SessionEnd> {
+        if self.preempted {
+            return Ok(self.sender.send(Topic::Run, &RunReply::Preempted)?);
+        }
         let not_ready = |s: &Self, why: String| Ok(s.sender.send(Topic::Run, &RunReply::NotReady(why))?);
         if let Some(info) = self.hold.as_ref().map(Hold::info)
             && info.containment == Containment::None
@@ -435,7 +509,8 @@ impl Session {
         let number = self.run;
         // A session that is over receives nothing more; then the target's thread drops the target.
         let finished = move |end| drop(sync_sender.send(Event::Ran(number, end)));
-        let control = match runner::start(ready, device, request, finished) {
+        let yield_flag = self.hold.as_ref().and_then(|hold| hold.yield_flag().cloned());
+        let control = match runner::start(ready, device, request, yield_flag, finished) {
             Ok(control) => control,
             Err(e) => {
                 // The thread did not start and the target was dropped with it: no other thread has it.
@@ -455,6 +530,10 @@ impl Session {
             Some(RunEnd::Done(device, ran)) => {
                 hold.give_back(device);
                 end.quit.map_or(Ok(()), Err)?;
+                // The request that waits is served before the results are sent.
+                if matches!(*ran, RunResult::Stopped { .. }) {
+                    self.yield_device();
+                }
                 return Ok(runner::deliver(&self.sender, *ran)?);
             }
             Some(RunEnd::Cancelled(device)) => {
@@ -521,7 +600,8 @@ impl Session {
                     | Event::Checked
                     | Event::WasmResult(..)
                     | Event::WasmEnded(..)
-                    | Event::LiveFinished(..),
+                    | Event::LiveFinished(..)
+                    | Event::Yield,
                 ) => {}
                 Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
                     watched.quit = Some(SessionEnd(e));
@@ -568,11 +648,6 @@ impl Session {
 
 fn is_give_up(frame: &Frame) -> bool {
     frame.concern == Topic::Pages && matches!(frame.message(), Ok(PagesRequest::GiveUp))
-}
-
-/// Leases a device. A client that has just released it may still be disconnecting.
-pub(super) fn take_slot(slot: &Arc<Slot>, holder: &str) -> Result<Hold, Box<LeaseReply>> {
-    wait_for_lease(|| slot.take(holder), |why| matches!(**why, LeaseReply::Busy { .. }))
 }
 
 /// Calls `take` until it grants a lease, or refuses for another reason than `is_busy`, at most for [`GIVING_BACK`].

@@ -1,11 +1,14 @@
 //! The state of a device on the agent: free, held by one client, shared by live programs, or out of order.
 
+use super::preemption::{LeaseClient, Reservation, YieldFlag};
 use crate::device::{Arena, Containment, DeviceInfo, DeviceInterface, ReplayDeviceError};
+use crate::lease_options::Preemption;
 use crate::target::{ApiSupport, Factory, OpenTarget, ReplayPreparation};
 use crate::wire::message::{DeviceState, LeaseReply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use trace_core::PhysAddr;
 
 /// One device.
@@ -16,6 +19,11 @@ pub(crate) struct Slot {
     /// `None` for a device that could not be created.
     factory: Option<Factory>,
     state: Mutex<State>,
+    /// Kept for a client that preempted a lease. Locked after `state`.
+    reservation: Mutex<Option<Reservation>>,
+    /// Number of leases that ended, to wait for the next.
+    ended_leases: Mutex<u64>,
+    lease_ended: Condvar,
 }
 
 enum State {
@@ -23,6 +31,8 @@ enum State {
     Held {
         holder: String,
         since: Instant,
+        /// Asks the holder to yield, if its lease is preemptible.
+        yield_flag: Option<Arc<YieldFlag>>,
     },
     /// Live programs use it. The target waits here: their worker processes open the device themselves.
     Shared {
@@ -84,6 +94,9 @@ impl Slot {
             api: device.api(),
             factory: Some(factory),
             state: Mutex::new(State::Free(device)),
+            reservation: Mutex::default(),
+            ended_leases: Mutex::default(),
+            lease_ended: Condvar::new(),
         })
     }
 
@@ -111,6 +124,9 @@ impl Slot {
             api: None,
             factory: None,
             state: Mutex::new(State::OutOfOrder(format!("it could not be opened: {reason}"))),
+            reservation: Mutex::default(),
+            ended_leases: Mutex::default(),
+            lease_ended: Condvar::new(),
         }
     }
 
@@ -142,14 +158,59 @@ impl Slot {
         matches!(*self.state(), State::Held { .. } | State::Shared { .. })
     }
 
-    /// Leases the device to one client.
-    pub fn take(self: &Arc<Self>, holder: &str) -> Result<Hold, Box<LeaseReply>> {
+    fn reservation(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state at the end of a lease.
+    fn end_lease(&self, next: State) {
+        *self.state() = next;
+        let mut ended = self.ended_leases.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended = ended.wrapping_add(1);
+        self.lease_ended.notify_all();
+    }
+
+    /// Returns the number of leases that ended, for [`Self::wait_for_end`].
+    pub fn count_ended_leases(&self) -> u64 {
+        *self.ended_leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a lease has ended after the first `known` ones, at most for `limit`.
+    pub fn wait_for_end(&self, known: u64, limit: Duration) {
+        let ended = self.ended_leases.lock().unwrap_or_else(PoisonError::into_inner);
+        // A poisoned lock is no reason to wait longer or shorter: the caller looks at the state next.
+        drop(self.lease_ended.wait_timeout_while(ended, limit, |ended| *ended == known));
+    }
+
+    /// Asks the holder to yield, if the request of `client` preempts its lease. Returns whether it does.
+    fn preempt(&self, client: &LeaseClient<'_>, holder: &str, yield_flag: Option<&YieldFlag>) -> bool {
+        let Some(flag) = yield_flag.filter(|flag| flag.yields_to(client.options.priority)) else {
+            return false;
+        };
+        let mut reservation = self.reservation();
+        match &mut *reservation {
+            Some(existing) if existing.precedes(client) => return false,
+            Some(existing) if existing.is_of(client) => existing.renew(),
+            other => *other = Some(Reservation::new(client, holder)),
+        }
+        flag.request();
+        true
+    }
+
+    /// Leases the device to one client. If the lease of another client was preempted for it, the hold says so.
+    pub fn take(self: &Arc<Self>, client: &LeaseClient<'_>) -> Result<Hold, Box<LeaseReply>> {
         let mut state = self.state();
         match &*state {
-            State::Held { holder, since } => {
-                return Err(Box::new(LeaseReply::Busy {
-                    holder: holder.clone(),
-                    since_s: since.elapsed().as_secs(),
+            State::Held {
+                holder,
+                since,
+                yield_flag,
+            } => {
+                let is_preempted = self.preempt(client, holder, yield_flag.as_deref());
+                let (holder, since_s) = (holder.clone(), since.elapsed().as_secs());
+                return Err(Box::new(match is_preempted {
+                    true => LeaseReply::Yielding { holder, since_s },
+                    false => LeaseReply::Busy { holder, since_s },
                 }));
             }
             State::Shared { holders, since, .. } => {
@@ -162,9 +223,19 @@ impl Slot {
             State::OutOfOrder(why) => return Err(Box::new(LeaseReply::OutOfOrder(why.clone()))),
             State::Free(_) => {}
         }
+        let mut reservation = self.reservation();
+        if let Some(earlier) = reservation.as_ref().filter(|earlier| earlier.precedes(client)) {
+            return Err(Box::new(LeaseReply::Busy {
+                holder: earlier.client.clone(),
+                since_s: earlier.since.elapsed().as_secs(),
+            }));
+        }
+        let own = reservation.take().filter(|reservation| reservation.is_of(client));
+        let yield_flag = YieldFlag::of_client(client);
         let held = State::Held {
-            holder: holder.to_owned(),
+            holder: client.name.to_owned(),
             since: Instant::now(),
+            yield_flag: yield_flag.clone(),
         };
         let State::Free(device) = std::mem::replace(&mut *state, held) else {
             return Err(Box::new(LeaseReply::OutOfOrder(CHANGED.to_owned())));
@@ -172,6 +243,11 @@ impl Slot {
         Ok(Hold {
             slot: Arc::clone(self),
             device: Some(device),
+            yield_flag,
+            preempted: own.map(|reservation| Preemption {
+                holder: reservation.holder,
+                waited_ns: u64::try_from(reservation.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            }),
         })
     }
 
@@ -181,7 +257,7 @@ impl Slot {
         let describe = Arc::clone(&holder.describe);
         let out_of_order = |why: &str| Err(Box::new(LeaseReply::OutOfOrder(why.to_owned())));
         match &mut *state {
-            State::Held { holder, since } => {
+            State::Held { holder, since, .. } => {
                 return Err(Box::new(LeaseReply::Busy {
                     holder: holder.clone(),
                     since_s: since.elapsed().as_secs(),
@@ -247,9 +323,27 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 pub(crate) struct Hold {
     slot: Arc<Slot>,
     device: Option<OpenTarget>,
+    yield_flag: Option<Arc<YieldFlag>>,
+    preempted: Option<Preemption>,
 }
 
 impl Hold {
+    /// Returns the flag that asks this client to yield, if the lease is preemptible.
+    pub fn yield_flag(&self) -> Option<&Arc<YieldFlag>> {
+        self.yield_flag.as_ref()
+    }
+
+    /// Whether a request of higher priority waits for the device.
+    pub fn is_to_yield(&self) -> bool {
+        let flag = self.yield_flag.as_ref();
+        flag.is_some_and(|flag| flag.requested().load(Ordering::SeqCst))
+    }
+
+    /// Returns the lease that was preempted for this one.
+    pub fn preempted(&self) -> Option<&Preemption> {
+        self.preempted.as_ref()
+    }
+
     pub fn info(&self) -> &DeviceInfo {
         &self.slot.info
     }
@@ -289,7 +383,7 @@ impl Hold {
             Ok(device) => self.device = Some(device),
             Err(why) => {
                 tracing::error!(device = self.slot.info.name, "out of order: {why}");
-                *self.slot.state() = State::OutOfOrder(why);
+                self.slot.end_lease(State::OutOfOrder(why));
             }
         }
     }
@@ -311,13 +405,13 @@ impl Drop for Hold {
             )),
             Err(_) => self.slot.replace(LostDevice::Panicked),
         };
-        *self.slot.state() = match next {
+        self.slot.end_lease(match next {
             Ok(device) => State::Free(device),
             Err(why) => {
                 tracing::error!(device = self.slot.info.name, "out of order: {why}");
                 State::OutOfOrder(why)
             }
-        };
+        });
     }
 }
 
@@ -352,8 +446,9 @@ impl Drop for Share {
 mod tests {
     use super::*;
     use crate::device::{JobReport, RegisterFactory, RegisterTarget, Target, Window};
+    use crate::lease_options::LeaseOptions;
     use replay_core::{Device, DeviceError, WaitResult};
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64};
     use trace_core::PhysAddr;
     use trace_core::recording::Page;
 
@@ -427,18 +522,82 @@ mod tests {
         Arc::new(Slot::new(factory.into()).unwrap())
     }
 
+    /// Requests a device for a session of its own.
+    fn take(slot: &Arc<Slot>, name: &str, options: LeaseOptions) -> Result<Hold, Box<LeaseReply>> {
+        take_for(slot, name, options, &Arc::new(AtomicBool::new(true)))
+    }
+
+    fn take_for(
+        slot: &Arc<Slot>,
+        name: &str,
+        options: LeaseOptions,
+        session: &Arc<AtomicBool>,
+    ) -> Result<Hold, Box<LeaseReply>> {
+        slot.take(&LeaseClient {
+            name,
+            session,
+            options,
+            wake: Arc::new(|| ()),
+        })
+    }
+
+    fn options(priority: u8, is_preemptible: bool) -> LeaseOptions {
+        LeaseOptions {
+            priority,
+            is_preemptible,
+        }
+    }
+
+    #[test]
+    fn request_of_higher_priority_gets_the_device_of_a_preemptible_lease() {
+        let slot = slot(Containment::None, 0);
+        let hold = take(&slot, "nightly", options(1, true)).unwrap_or_else(|r| panic!("{r:?}"));
+        for equal_or_lower in [0, 1] {
+            let refused = take(&slot, "another", options(equal_or_lower, false)).map(drop);
+            assert!(matches!(refused, Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == "nightly")));
+        }
+        assert!(!hold.is_to_yield());
+        let session = Arc::new(AtomicBool::new(true));
+        let asked = take_for(&slot, "urgent", options(2, false), &session).map(drop);
+        assert!(matches!(asked, Err(r) if matches!(&*r, LeaseReply::Yielding { holder, .. } if holder == "nightly")));
+        assert!(hold.is_to_yield());
+        let ended = slot.count_ended_leases();
+        drop(hold);
+        slot.wait_for_end(ended, Duration::from_secs(60));
+        // The device is kept for the client that waits.
+        let early = take(&slot, "another", options(2, false)).map(drop);
+        assert!(matches!(early, Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == "urgent")));
+        let granted = take_for(&slot, "urgent", options(2, false), &session).unwrap_or_else(|r| panic!("{r:?}"));
+        assert_eq!(granted.preempted().map(|p| p.holder.as_str()), Some("nightly"));
+        assert!(granted.yield_flag().is_none());
+        let refused = take(&slot, "third", options(255, false)).map(drop);
+        assert!(matches!(refused, Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == "urgent")));
+    }
+
+    #[test]
+    fn device_is_not_kept_for_a_client_that_is_gone() {
+        let slot = slot(Containment::None, 0);
+        let hold = take(&slot, "nightly", options(0, true)).unwrap_or_else(|r| panic!("{r:?}"));
+        let session = Arc::new(AtomicBool::new(true));
+        assert!(take_for(&slot, "urgent", options(1, false), &session).is_err());
+        drop(hold);
+        session.store(false, Ordering::Relaxed);
+        let hold = take(&slot, "another", options(0, true)).unwrap_or_else(|r| panic!("{r:?}"));
+        assert_eq!(hold.preempted(), None);
+    }
+
     #[test]
     fn replacement_device_needs_the_same_memory() {
         for (step, free) in [(0, true), (0x1000, false)] {
             let slot = slot(Containment::None, step);
-            let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));
+            let mut hold = take(&slot, "somebody", LeaseOptions::default()).unwrap_or_else(|r| panic!("{r:?}"));
             drop(hold.borrow());
             hold.lose(LostDevice::Panicked);
             drop(hold);
             let state = slot.describe();
             assert_eq!((state.holder, state.out_of_order.is_none()), (None, free));
             let is_reported = state.out_of_order.is_none_or(|why| why.contains("restart the agent"));
-            assert!(is_reported && slot.take("another").is_ok() == free);
+            assert!(is_reported && take(&slot, "another", LeaseOptions::default()).is_ok() == free);
         }
     }
 
@@ -458,14 +617,14 @@ mod tests {
         let both = "live: alice (program of alice), bob (program of bob)";
         assert_eq!(holder().as_deref(), Some(both));
         assert!(
-            matches!(slot.take("carol").map(drop), Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == both))
+            matches!(take(&slot, "carol", LeaseOptions::default()).map(drop), Err(r) if matches!(&*r, LeaseReply::Busy { holder, .. } if holder == both))
         );
         drop(first);
         assert_eq!(holder().as_deref(), Some("live: bob (program of bob)"));
         assert!(slot.is_held());
         drop(second);
         assert!(!slot.is_held());
-        let hold = slot.take("carol").unwrap_or_else(|r| panic!("{r:?}"));
+        let hold = take(&slot, "carol", LeaseOptions::default()).unwrap_or_else(|r| panic!("{r:?}"));
         let refused = slot.share(ShareHolder {
             client: "alice".to_owned(),
             describe: Arc::new(String::new),
@@ -482,7 +641,7 @@ mod tests {
     fn lease_of_a_lost_device_is_released() {
         for (containment, free) in [(Containment::Software, true), (Containment::None, false)] {
             let slot = slot(containment, 0);
-            let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));
+            let mut hold = take(&slot, "somebody", LeaseOptions::default()).unwrap_or_else(|r| panic!("{r:?}"));
             drop(hold.borrow());
             drop(hold);
             let state = slot.describe();

@@ -1,9 +1,10 @@
 //! Runs of WebAssembly programs for clients: limits, lease of the target, program, inputs, results.
 
-use super::session::{Event, Session, SessionEnd, TICK, WaitingWasmResult, take_slot, wait_for_lease};
+use super::session::{Event, Session, SessionEnd, TICK, WaitingWasmResult, wait_for_lease};
 use super::slot::panic_text;
 use super::wasm_budgets::{InputBudget, check_budgets};
 use super::wasm_targets::TargetLease;
+use crate::lease_options::LeaseOptions;
 use crate::wasm::{PreparedWasm, WasmInput, WasmObserver, WasmResult, WasmRun, WasmRunError};
 use crate::wire::message::LeaseReply;
 use crate::wire::wasm_message::{WASM_VERSION, WasmInputHeader, WasmRefusal, WasmReply, WasmRequest, WasmResultHeader};
@@ -139,7 +140,7 @@ impl Session {
         let runs = |name: &str| service.runner.runs_on_device(name);
         let slots = &self.shared.slots;
         match slots.iter().find(|s| s.info().name == target && runs(target)) {
-            Some(slot) => match take_slot(slot, &self.name) {
+            Some(slot) => match self.take_slot(slot, LeaseOptions::default()) {
                 Ok(hold) => Ok(TargetLease::Device { _hold: hold }),
                 Err(reply) => Err(match *reply {
                     LeaseReply::Busy { holder, since_s } => WasmRefusal::Busy { holder, since_s },

@@ -1,6 +1,7 @@
 //! The messages: one small enum per topic and direction. Variants are never reordered: a new one is added at the end.
 
 use crate::device::DeviceInfo;
+use crate::lease_options::{LeaseOptions, Preemption};
 use crate::memory_trace::MemoryTraceReport;
 use crate::run::{ArtifactsHeader, Outcome};
 use crate::target::TargetRequest;
@@ -106,6 +107,13 @@ pub enum LeaseRequest {
     /// The user accepts runs on the leased device although nothing prevents accesses to memory that is not the agent's
     /// ([`crate::device::Containment::None`]). It is valid until the connection ends.
     WithoutContainment,
+    /// Lease the device of this name, with options. Since version 8.
+    TakeAs {
+        /// The device.
+        device: String,
+        /// The options.
+        options: LeaseOptions,
+    },
 }
 
 /// Agent to client: replies about a device.
@@ -129,6 +137,20 @@ pub enum LeaseReply {
     OutOfOrder(String),
     /// Runs without containment are accepted from now on.
     Accepted,
+    /// The client holds it until the connection ends or the lease is preempted. The lease of another client ended for it.
+    GrantedByPreemption {
+        /// The device.
+        info: Box<DeviceInfo>,
+        /// The other lease.
+        preempted: Preemption,
+    },
+    /// The client that holds it was asked for it. The request is to be repeated.
+    Yielding {
+        /// Name of that client.
+        holder: String,
+        /// How long the client has held it, seconds.
+        since_s: u64,
+    },
 }
 
 /// One of the two byte strings of a plan in transit: its head (the record with an empty body), or its body.
@@ -185,6 +207,8 @@ pub enum PagesReply {
     Unacceptable(String),
     /// The offer is dropped, as [`PagesRequest::GiveUp`] asked. Earlier replies of the agent may cross that request.
     GivenUp,
+    /// The lease was preempted. The client takes the device again, and repeats the offer.
+    Preempted,
 }
 
 /// Client to agent: run requests.
@@ -235,4 +259,18 @@ pub enum RunReply {
         /// The device.
         device: String,
     },
+    /// The replay stopped at one of the stops of its request, because the lease is preempted. The results up to there
+    /// follow, as after [`Self::Replayed`].
+    Stopped {
+        /// The stop.
+        event: u32,
+        /// The outcome up to there, without its recording.
+        outcome: Box<Outcome>,
+        /// The small part of the recording's artifacts.
+        left: Option<Box<ArtifactsHeader>>,
+        /// Lengths of the bulk data that follows.
+        bulk: Vec<u64>,
+    },
+    /// The lease was preempted before the run. The client takes the device again, and repeats the request.
+    Preempted,
 }

@@ -129,3 +129,66 @@ fn a_run_goes_on_after_its_agent_was_killed() {
     let last = command().output().unwrap();
     assert_eq!(results(&last.stdout), right);
 }
+
+#[test]
+fn a_run_goes_on_after_an_urgent_replay_took_its_device() {
+    let folder = TempDir::new().unwrap();
+    let agent = SimulatorAgent::start(folder.path(), "mali-g71");
+    let keys = agent.client.clone();
+    let command = |checkpoints: &str| replay("agent:lab/mali-g71", &folder.path().join(checkpoints), &keys);
+    let undisturbed = command("undisturbed").output().unwrap();
+    assert_eq!(undisturbed.status.code(), Some(0), "{undisturbed:?}");
+    let right = results(&undisturbed.stdout);
+    let urgent = |preempt: bool| {
+        let mut command = Command::new(program("kinescope"));
+        command
+            .arg("replay")
+            .arg(root().join("sample-traces/vecadd.kine"))
+            .args(["--on", "agent:lab/mali-g71", "--json"])
+            .args(preempt.then_some("--preempt"))
+            .env("KINESCOPE_KEYS", &keys)
+            .output()
+            .unwrap()
+    };
+    let (mut preempted, mut moments) = (0, Moments(5));
+    for n in 0..100 {
+        let mut long = command(&format!("checkpoints-{n}")).spawn().unwrap();
+        std::thread::sleep(moments.next(120));
+        let got = urgent(true);
+        // The device was free, or the run yielded: an urgent replay always has it.
+        assert_eq!(got.status.code(), Some(0), "{got:?}");
+        let report: Value = serde_json::from_slice(&got.stdout).unwrap();
+        assert_eq!(report["outcome"], "match");
+        let was_running = report["preempted"]["waited_ns"].is_u64();
+        ends_within(&mut long, Duration::from_secs(60));
+        let ended = long.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        let mut got = results(&ended.stdout);
+        let preemptions = got.as_object_mut().unwrap().remove("preemptions");
+        assert_eq!(got, right);
+        if was_running {
+            assert_eq!(preemptions, Some(Value::from(1)));
+            assert!(report["preempted"]["holder"].is_string(), "{report}");
+            preempted += 1;
+        }
+        if preempted == 3 {
+            return;
+        }
+    }
+    panic!("{preempted} preemptions in 100 runs");
+}
+
+#[test]
+fn the_priority_of_a_preempting_replay_is_at_least_one() {
+    let folder = TempDir::new().unwrap();
+    let agent = SimulatorAgent::start(folder.path(), "mali-g71");
+    let refused = Command::new(program("kinescope"))
+        .arg("replay")
+        .arg(root().join("sample-traces/vecadd.kine"))
+        .args(["--on", "agent:lab/mali-g71", "--preempt=0"])
+        .env("KINESCOPE_KEYS", &agent.client)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("1..=255"), "{refused:?}");
+}

@@ -117,8 +117,9 @@ impl JobParts {
         (0u64..).zip(gone).filter(|(_, gone)| *gone).map(|(e, _)| e).collect()
     }
 
-    /// Returns the event after a job's last event.
-    pub(super) fn end_event(&self, job: u32) -> u64 {
+    /// Returns the event after the last event of a job and of those that run together with it.
+    #[must_use]
+    pub fn end_event(&self, job: u32) -> u64 {
         let group = self.group_of.get(job as usize).and_then(|g| self.groups.get(*g));
         group.map_or(0, |g| g.end().saturating_add(1))
     }

@@ -26,6 +26,8 @@ pub struct RunParts {
     jobs: u32,
     /// Numbers of jobs before which no earlier job is running, ascending; the last is the number of jobs.
     boundaries: Vec<u32>,
+    /// For each boundary, the event after the last one of the jobs before it.
+    ends: Vec<u64>,
 }
 
 impl RunParts {
@@ -42,11 +44,11 @@ impl RunParts {
         if parts.is_empty() {
             return Err(NoPartsError::NoJobs);
         }
-        Ok(Self::from_groups(&parts.groups()))
+        Ok(Self::from_groups(&parts.groups(), |job| parts.end_event(job)))
     }
 
     /// Finds the boundaries between groups of jobs that run together.
-    fn from_groups(groups: &[Vec<u32>]) -> Self {
+    fn from_groups(groups: &[Vec<u32>], end_event: impl Fn(u32) -> u64) -> Self {
         let mut spans: Vec<(u32, u32)> = groups
             .iter()
             .filter_map(|g| Some((*g.iter().min()?, g.iter().max()?.saturating_add(1))))
@@ -61,7 +63,25 @@ impl RunParts {
             end = end.max(behind);
         }
         boundaries.push(end);
-        Self { jobs: end, boundaries }
+        let mut last = 0;
+        let mut job = 0;
+        let ends = boundaries.iter().map(|boundary| {
+            last = (job..*boundary).map(&end_event).fold(last, u64::max);
+            job = *boundary;
+            last
+        });
+        Self {
+            jobs: end,
+            ends: ends.collect(),
+            boundaries,
+        }
+    }
+
+    /// Returns where a run of these jobs can stop before its end, ascending: the number of the next job, and the event
+    /// after those of the jobs before it.
+    pub fn stops(&self, jobs: &Range<u32>) -> impl Iterator<Item = (u32, u64)> {
+        let all = self.boundaries.iter().copied().zip(self.ends.iter().copied());
+        all.filter(move |(job, _)| *job > jobs.start && *job < jobs.end)
     }
 
     /// Returns the number of jobs.
@@ -91,7 +111,9 @@ mod tests {
 
     #[test]
     fn parts_end_where_no_job_is_running() {
-        let parts = RunParts::from_groups(&[vec![0], vec![1, 3], vec![2], vec![4], vec![5]]);
+        let parts = RunParts::from_groups(&[vec![0], vec![1, 3], vec![2], vec![4], vec![5]], |job| {
+            u64::from(job) * 10 + 5
+        });
         assert_eq!(parts.jobs(), 6);
         let ends: Vec<u32> = (0..=6).filter(|job| parts.is_boundary(*job)).collect();
         assert_eq!(ends, [0, 1, 4, 5, 6]);
@@ -100,5 +122,7 @@ mod tests {
         assert_eq!(parts.next_part(1, every(1)), 1..4);
         assert_eq!(parts.next_part(0, every(5)), 0..5);
         assert_eq!(parts.next_part(4, every(100)), 4..6);
+        assert_eq!(parts.stops(&(0..6)).collect::<Vec<_>>(), [(1, 5), (4, 35), (5, 45)]);
+        assert_eq!(parts.stops(&(1..5)).collect::<Vec<_>>(), [(4, 35)]);
     }
 }

@@ -1,4 +1,4 @@
-//! A run with checkpoints: its parts one after another, from the last checkpoint on.
+//! A run with checkpoints: its parts one after another, from the last checkpoint on. A preempted part ends early.
 
 use super::folder::{Checkpoint, CheckpointFileError, CheckpointFolder};
 use super::joined_outcome::{PartPlace, join};
@@ -6,13 +6,14 @@ use super::parts::{NoPartsError, RunParts};
 use super::run_identity::RunIdentity;
 use crate::replay::request::{ReplayRequest, RequestError};
 use crate::targets::Targets;
-use replay_engine::client::Lease;
+use replay_engine::client::{ClientError, Lease, ReplayEnd};
 use replay_engine::plan::PlacedPlan;
 use replay_engine::run::{DeviceWrites, Outcome, Verdict, WrittenPage, WrittenPagesError};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use trace_core::container::{self, ContainerError};
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::{Cancelled, Progress};
@@ -50,6 +51,12 @@ pub enum CheckpointError {
         jobs: Range<u32>,
         /// Why.
         source: ContainerError,
+    },
+    /// The agent reports a stop that was not requested.
+    #[error("the agent stopped the run after event {event}, where it was not asked to")]
+    UnknownStop {
+        /// The event of the part.
+        event: u32,
     },
     /// The pages that the jobs changed are unknown.
     #[error("the memory after job {job} cannot be kept")]
@@ -94,6 +101,25 @@ pub struct FinishedPart<'a> {
     pub outcome: &'a Outcome,
 }
 
+/// What happens in a run with checkpoints.
+#[derive(Clone, Copy, Debug)]
+pub enum CheckpointNotice<'a> {
+    /// A part ended.
+    Finished(FinishedPart<'a>),
+    /// A request of higher priority has the device. The run waits for it.
+    Preempted {
+        /// The next job.
+        next_job: u32,
+        /// Number of jobs of the recording.
+        all_jobs: u32,
+    },
+    /// The device was leased again, and the run goes on.
+    Resumed {
+        /// Time without the device.
+        waited: Duration,
+    },
+}
+
 /// A replay that keeps the device's memory every few jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckpointedReplay<'a> {
@@ -110,8 +136,8 @@ pub struct CheckpointedReplay<'a> {
 }
 
 impl CheckpointedReplay<'_> {
-    /// Runs what has not run yet. Calls `on_part` after each part. Returns the outcome of the whole, also of the parts of
-    /// earlier runs; its recording is that of the last part.
+    /// Runs what has not run yet. Calls `notice` after each part, and when the lease is preempted. Returns the outcome of
+    /// the whole, also of the parts of earlier runs; its recording is that of the last part.
     ///
     /// # Errors
     /// If a part cannot be cut, compiled or run, or a checkpoint cannot be read or written. A part that diverges is not
@@ -121,7 +147,7 @@ impl CheckpointedReplay<'_> {
         lease: &mut Lease,
         folder: &mut CheckpointFolder,
         progress: &Progress,
-        on_part: &mut dyn FnMut(&FinishedPart<'_>),
+        notice: &mut dyn FnMut(&CheckpointNotice<'_>),
     ) -> Result<Outcome, CheckpointError> {
         self.check_request()?;
         let parts = RunParts::new(self.recording, progress)?;
@@ -134,11 +160,21 @@ impl CheckpointedReplay<'_> {
         if !parts.is_boundary(first) || first >= parts.jobs() {
             return Err(CheckpointError::Boundary { job: first });
         }
+        let mut has_stops = true;
         loop {
-            let jobs = parts.next_part(first, self.every);
+            let wanted = parts.next_part(first, self.every);
+            let part = self.cut(&wanted, &parts, &pages, progress)?;
+            let stops = match has_stops {
+                true => list_stops(&part, &wanted, &parts),
+                false => Vec::new(),
+            };
+            let is_whole_end = wanted.end >= parts.jobs();
+            let Some(run) = RanPart::run(self, &part, is_whole_end, &stops, lease, progress)? else {
+                self.wait_for_device(first, &parts, lease, progress, notice)?;
+                continue;
+            };
+            let jobs = wanted.start..run.next_job.unwrap_or(wanted.end);
             let is_last = jobs.end >= parts.jobs();
-            let part = self.cut(&jobs, &parts, &pages, progress)?;
-            let run = RanPart::run(self, &part, is_last, lease, progress)?;
             let mut outcome = run.outcome;
             let place = PartPlace {
                 first_job: jobs.start,
@@ -147,8 +183,17 @@ impl CheckpointedReplay<'_> {
             place.renumber(&mut outcome);
             let has_failed = outcome.verdict == Verdict::Failed;
             if !is_last && !has_failed {
-                pages = self.changed_pages(&run.placed, &outcome, &jobs, &pages)?;
+                pages = match self.changed_pages(&run.placed, &outcome, &jobs, &pages) {
+                    // The part runs again from its start, and then to its end.
+                    Err(CheckpointError::InputOverwritten { .. }) if run.next_job.is_some() => {
+                        has_stops = false;
+                        self.wait_for_device(first, &parts, lease, progress, notice)?;
+                        continue;
+                    }
+                    pages => pages?,
+                };
             }
+            has_stops = true;
             let of_part = outcome.clone();
             let model = run.placed.compiled.plan.describe_model();
             let joined = match whole.take() {
@@ -168,7 +213,7 @@ impl CheckpointedReplay<'_> {
                 if !has_failed {
                     folder.clear()?;
                 }
-                on_part(&finished);
+                notice(&CheckpointNotice::Finished(finished));
                 return Ok(joined);
             }
             let checkpoint = Checkpoint {
@@ -183,10 +228,34 @@ impl CheckpointedReplay<'_> {
             finished.new_images = folder.write(&identity, &checkpoint)?;
             finished.changed_pages = checkpoint.pages.len() as u64;
             finished.is_kept = true;
-            on_part(&finished);
+            notice(&CheckpointNotice::Finished(finished));
             progress.check()?;
             (first, pages, whole) = (jobs.end, checkpoint.pages, Some(checkpoint.outcome));
+            if run.next_job.is_some() {
+                self.wait_for_device(first, &parts, lease, progress, notice)?;
+            }
         }
+    }
+
+    /// Waits for the device after the lease was preempted.
+    fn wait_for_device(
+        &self,
+        next_job: u32,
+        parts: &RunParts,
+        lease: &mut Lease,
+        progress: &Progress,
+        notice: &mut dyn FnMut(&CheckpointNotice<'_>),
+    ) -> Result<(), CheckpointError> {
+        let all_jobs = parts.jobs();
+        notice(&CheckpointNotice::Preempted { next_job, all_jobs });
+        let since = Instant::now();
+        lease.retake(progress).map_err(|e| match e {
+            ClientError::Cancelled => CheckpointError::Cancelled(Cancelled),
+            e => CheckpointError::Request(e.into()),
+        })?;
+        let waited = since.elapsed();
+        notice(&CheckpointNotice::Resumed { waited });
+        Ok(())
     }
 
     /// Checks that the request is for one run of the recording as it is.
@@ -256,6 +325,7 @@ impl CheckpointedReplay<'_> {
         self.check_inputs(&recorded, job)?;
         let writes = DeviceWrites {
             plan: placed,
+            actions: outcome.actions,
             memory: &recorded.memory,
         };
         let also: BTreeSet<u64> = before.iter().map(|p| p.frame).collect();
@@ -282,20 +352,43 @@ impl CheckpointedReplay<'_> {
     }
 }
 
+/// A place where a part can stop before its end.
+#[derive(Clone, Copy, Debug)]
+struct PartStop {
+    /// The last event before it, of the part.
+    event: u32,
+    /// The next job, of the whole.
+    next_job: u32,
+}
+
+/// Returns where a part can stop before its end.
+fn list_stops(part: &TrimResult, jobs: &Range<u32>, parts: &RunParts) -> Vec<PartStop> {
+    let stops = parts.stops(jobs).filter_map(|(next_job, end)| {
+        let before = part.events.partition_point(|event| *event < end);
+        let event = before.checked_sub(1).and_then(|event| u32::try_from(event).ok())?;
+        Some(PartStop { event, next_job })
+    });
+    stops.collect()
+}
+
 /// A part with its plan and its outcome.
 struct RanPart {
     placed: PlacedPlan,
     outcome: Outcome,
+    /// The next job of the whole, if the part stopped before its end.
+    next_job: Option<u32>,
 }
 
 impl RanPart {
+    /// Runs a part. Returns `None` if the lease was preempted before.
     fn run(
         replay: &CheckpointedReplay<'_>,
         part: &TrimResult,
         is_last: bool,
+        stops: &[PartStop],
         lease: &mut Lease,
         progress: &Progress,
-    ) -> Result<Self, CheckpointError> {
+    ) -> Result<Option<Self>, CheckpointError> {
         // Outputs have their contents after the last job.
         let expected = if is_last {
             replay.request.expected.clone()
@@ -307,13 +400,29 @@ impl RanPart {
             ..replay.request.clone()
         };
         let device = lease.info().clone();
-        let (mut prepared, frames) = request.compile_placed(&part.recording, replay.targets, &device, progress)?;
-        let outcome = request.run(&mut prepared, lease, progress)?;
+        let (prepared, frames) = request.compile_placed(&part.recording, replay.targets, &device, progress)?;
+        let events = stops.iter().map(|stop| stop.event).collect();
+        let (outcome, stopped_at) = match request.run_with_stops(&prepared, lease, events, progress)? {
+            ReplayEnd::Complete(outcome) => (*outcome, None),
+            ReplayEnd::Stopped { event, outcome } => (*outcome, Some(event)),
+            ReplayEnd::NotStarted => return Ok(None),
+        };
+        let next_job = match stopped_at {
+            None => None,
+            Some(event) => match stops.iter().find(|stop| stop.event == event) {
+                Some(stop) => Some(stop.next_job),
+                None => return Err(CheckpointError::UnknownStop { event }),
+            },
+        };
         let outcome = request.report(&part.recording, &prepared, outcome).outcome;
         let placed = PlacedPlan {
             compiled: prepared.compiled,
             frames,
         };
-        Ok(Self { placed, outcome })
+        Ok(Some(Self {
+            placed,
+            outcome,
+            next_job,
+        }))
     }
 }

@@ -1,6 +1,6 @@
 //! Runs with checkpoints: the same result as one run, whenever they are stopped; damaged and foreign checkpoints.
 
-use super::{CheckpointError, CheckpointFileError, CheckpointFolder, CheckpointedReplay};
+use super::{CheckpointError, CheckpointFileError, CheckpointFolder, CheckpointNotice, CheckpointedReplay};
 use crate::replay::DEFAULT_SIMULATOR;
 use crate::replay::request::ReplayRequest;
 use crate::targets::{self, Targets};
@@ -74,7 +74,8 @@ fn run_parts_on(
     let progress = Progress::new();
     let mut left = parts;
     let mut folder = CheckpointFolder::open(folder)?;
-    replay.run(&mut lease(target), &mut folder, &progress, &mut |_| {
+    replay.run(&mut lease(target), &mut folder, &progress, &mut |notice| {
+        assert!(matches!(notice, CheckpointNotice::Finished(_)), "{notice:?}");
         left -= 1;
         if left == 0 {
             progress.cancel();

@@ -6,9 +6,10 @@ use crate::targets::Targets;
 use kinescope_files::workspace::How;
 use replay_cuda::{ApiOptions, ComparisonRules, compare_outputs};
 use replay_engine::client::fitting::RecordedDevice;
-use replay_engine::client::{ClientError, Lease, Stage};
+use replay_engine::client::{ClientError, Lease, ReplayEnd, Stage};
 use replay_engine::compile;
 use replay_engine::device::DeviceInfo;
+use replay_engine::lease_options::LeaseOptions;
 use replay_engine::plan::{
     Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, EffectResult, Expectation, Pace,
 };
@@ -62,6 +63,8 @@ pub struct ReplayRequest {
     pub table_format: Option<MmuFormat>,
     /// Limits of a run.
     pub budgets: Budgets,
+    /// Priority of the lease on an agent, and whether another client may preempt it.
+    pub lease_options: LeaseOptions,
     /// Options of API traces.
     pub api_options: How,
     /// Unknown registers that the user allows, as byte offsets.
@@ -396,19 +399,44 @@ impl ReplayRequest {
             Some(Err(refusal)) => Err(ClientError::PlanRefused(refusal.clone())),
             None => lease.replay(compiled, self.repeat, progress, self.bypass_check),
         };
-        match ended {
-            Err(e) if self.keeps_lost_runs && is_lost_run(&e) => {
-                let body = match compiled.plan.accesses() {
-                    Some(_) => OutcomeBody::Accesses(AccessOutcome::default()),
-                    None => OutcomeBody::Api(ApiOutcome::default()),
-                };
-                Ok(Outcome {
-                    failure: Some(e.to_string()),
-                    ..Outcome::unfinished(prepared.device.name.clone(), body)
-                })
-            }
-            ended => ended,
+        ended.or_else(|e| self.keep_lost_run(prepared, e))
+    }
+
+    /// Runs a plan of register accesses once. If the lease is preempted, the run ends after one of the events in `stops`,
+    /// after which no job runs; they are ascending.
+    ///
+    /// # Errors
+    /// Like [`Self::run`].
+    pub fn run_with_stops(
+        &self,
+        prepared: &PreparedReplay,
+        lease: &mut Lease,
+        stops: Vec<u32>,
+        progress: &Progress,
+    ) -> Result<ReplayEnd, RequestError> {
+        self.set_up(lease)?;
+        let proof = match &prepared.verified {
+            Some(Err(refusal)) => return Err(ClientError::PlanRefused(refusal.clone()).into()),
+            Some(Ok(proof)) => Some(proof),
+            None => None,
+        };
+        let ended = lease.replay_with_stops(&prepared.compiled, proof, stops, progress);
+        Ok(ended.or_else(|e| self.keep_lost_run(prepared, e).map(|lost| ReplayEnd::Complete(Box::new(lost))))?)
+    }
+
+    /// Returns the outcome of a run whose end was not observed, if the request keeps it.
+    fn keep_lost_run(&self, prepared: &PreparedReplay, e: ClientError) -> Result<Outcome, ClientError> {
+        if !self.keeps_lost_runs || !is_lost_run(&e) {
+            return Err(e);
         }
+        let body = match prepared.compiled.plan.accesses() {
+            Some(_) => OutcomeBody::Accesses(AccessOutcome::default()),
+            None => OutcomeBody::Api(ApiOutcome::default()),
+        };
+        Ok(Outcome {
+            failure: Some(e.to_string()),
+            ..Outcome::unfinished(prepared.device.name.clone(), body)
+        })
     }
 
     /// Compares the outputs of an API trace with the recorded or expected ones, and returns the report.

@@ -22,6 +22,7 @@ use kinescope_session::transfers::{self, BufferTyping};
 use kinescope_session::tuning::tolerance::parse_output_rule;
 use replay_cuda::ComparisonRules;
 use replay_engine::client::ClientError;
+use replay_engine::lease_options::{LeaseOptions, Preemption};
 use replay_engine::run::{Outcome, Verdict};
 use replay_engine::serve::MAX_REPEATS;
 use replay_engine::tune::OutputTolerance;
@@ -85,6 +86,10 @@ struct Arguments {
     /// Number of jobs between two checkpoints [default: 10]
     #[arg(long, value_name = "N", requires = "checkpoints")]
     checkpoint_every: Option<NonZeroU32>,
+    /// Take the device of an agent from a run with checkpoints that has a lower priority. It stops at its next job boundary,
+    /// and goes on after this replay. Priorities are 0 to 255; without this option, the priority is 0
+    #[arg(long, value_name = "PRIORITY", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..))]
+    preempt: Option<u8>,
     /// Do not check the plan here: the agent checks it in any case
     #[arg(long, hide = true)]
     bypass_check: bool,
@@ -102,6 +107,7 @@ impl Arguments {
             ("--tolerance", !self.near.is_empty()),
             ("--as", !self.types.is_empty()),
             ("--checkpoints", self.checkpoints.is_some()),
+            ("--preempt", self.preempt.is_some()),
         ])?;
         let request = RunReplay {
             opened,
@@ -125,6 +131,11 @@ impl Arguments {
                 ..ComparisonRules::default()
             },
             repeat: self.repeat,
+            lease_options: LeaseOptions {
+                priority: self.preempt.unwrap_or(0),
+                // Without checkpoints a preempted run would begin anew.
+                is_preemptible: self.checkpoints.is_some(),
+            },
             accepts_no_containment: self.without_containment,
             leaves_unrecorded: self.outcome.is_none(),
             learn: self.learn.as_ref().map(|_| self.look_at.clone()),
@@ -200,17 +211,31 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             }
         }
     }
-    let model = prepared.compiled.plan.describe_model();
-    finish(arguments, &opened, &request, &done, model, out)
+    let context = RunContext {
+        model: prepared.compiled.plan.describe_model(),
+        preempted: lease.preempted().cloned(),
+        preemptions: 0,
+    };
+    finish(arguments, &opened, &request, &done, &context, out)
 }
 
-/// Writes the requested files and prints the outcome. `model`: the other model that the plan was compiled for.
+/// What an outcome does not contain about its run.
+struct RunContext {
+    /// The other model that the plan was compiled for.
+    model: Option<String>,
+    /// The lease of another client that ended for this run.
+    preempted: Option<Preemption>,
+    /// Number of times that this run was preempted.
+    preemptions: u32,
+}
+
+/// Writes the requested files and prints the outcome.
 fn finish(
     arguments: &Arguments,
     opened: &SourceRecording,
     request: &ReplayRequest,
     done: &ReplayReport,
-    model: Option<String>,
+    context: &RunContext,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let outcome = &done.outcome;
@@ -220,17 +245,21 @@ fn finish(
     let family = families::find_family(&opened.recording);
     if out.is_json() {
         let chains = report::find_uncomputed_jobs(opened, outcome)?;
-        out.value(&report::report(outcome, &arguments.of, &chains, family, &screens))?;
+        let report = report::report(outcome, &arguments.of, &chains, family, &screens);
+        out.value(&report.with_preemptions(context.preempted.as_ref(), context.preemptions))?;
     } else {
         let of = outcome::OutcomeContext {
             target: arguments.of.target_name(),
             events: opened.recording.events.len(),
             map: opened.map,
             family,
-            model,
+            model: context.model.clone(),
             jobs: arguments.jobs,
             screen: screens.describe(),
         };
+        if let Some(preempted) = &context.preempted {
+            out.line(report::describe_preemption(preempted))?;
+        }
         outcome::print(outcome, &of, report::describe_times(&outcome.timing), out)?;
     }
     // The user does not wait until the memory of the plan is freed.

@@ -84,6 +84,7 @@ impl Lease {
                 }
                 PagesReply::Refused(refusal) => return Err(ClientError::AgentRefusedPlan(refusal)),
                 PagesReply::Unacceptable(why) => return Err(ClientError::Refused(why)),
+                PagesReply::Preempted => return Err(self.preempted_error()),
                 PagesReply::GivenUp => {
                     return Err(self
                         .connection

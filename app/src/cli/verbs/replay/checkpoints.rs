@@ -1,9 +1,12 @@
 //! `replay --checkpoints`: replays a recording in parts, and goes on from the last checkpoint of its folder.
 
-use super::{Arguments, finish};
+use super::{Arguments, RunContext, finish};
 use crate::cli::replay_arguments::OpenedTarget;
+use crate::cli::out::format_duration;
 use crate::cli::{Exit, Failure, Out, progress_line};
-use kinescope_session::checkpoints::{CheckpointError, CheckpointFolder, CheckpointedReplay, FinishedPart};
+use kinescope_session::checkpoints::{
+    CheckpointError, CheckpointFolder, CheckpointNotice, CheckpointedReplay, FinishedPart,
+};
 use kinescope_session::replay::request::{ReplayReport, RequestError};
 use kinescope_session::trim_recording::source_name;
 use replay_engine::client::ClientError;
@@ -34,11 +37,19 @@ pub(super) fn run(arguments: &Arguments, folder: &Path, out: &mut Out) -> Result
     };
     let ended = progress_line::run_printing("replaying", |progress, _| {
         let mut printed = Ok(());
-        let mut model = None;
-        let ended = replay.run(&mut lease, &mut kept, progress, &mut |part| {
-            model = part.model.map(str::to_owned);
+        let mut context = RunContext {
+            model: None,
+            preempted: lease.preempted().cloned(),
+            preemptions: 0,
+        };
+        let ended = replay.run(&mut lease, &mut kept, progress, &mut |notice| {
+            match notice {
+                CheckpointNotice::Finished(part) => context.model = part.model.map(str::to_owned),
+                CheckpointNotice::Preempted { .. } => context.preemptions = context.preemptions.saturating_add(1),
+                CheckpointNotice::Resumed { .. } => {}
+            }
             if !out.is_json() && printed.is_ok() {
-                printed = out.line(describe(part)).and_then(|()| out.flush());
+                printed = out.line(describe(notice)).and_then(|()| out.flush());
             }
         });
         printed?;
@@ -47,21 +58,34 @@ pub(super) fn run(arguments: &Arguments, folder: &Path, out: &mut Out) -> Result
             Err(CheckpointError::Request(RequestError::Client(e @ ClientError::Cancelled))) => {
                 Err(Failure::usage(e.to_string()))
             }
-            ended => Ok((ended, model)),
+            ended => Ok((ended, context)),
         }
     })?;
-    let (ended, model) = ended;
+    let (ended, context) = ended;
     let outcome = ended.map_err(|e| match e {
         CheckpointError::Request(e) => of.describe_error(e),
         CheckpointError::File(e) => Failure::usage(e.to_string()),
         e => file_error(e),
     })?;
     let done = ReplayReport::without_screen(outcome);
-    finish(arguments, &opened, &request, &done, model, out)
+    finish(arguments, &opened, &request, &done, &context, out)
 }
 
-/// Describes a finished part in one line.
-fn describe(part: &FinishedPart<'_>) -> String {
+/// Describes what happened in one line.
+fn describe(notice: &CheckpointNotice<'_>) -> String {
+    match notice {
+        CheckpointNotice::Finished(part) => describe_part(part),
+        CheckpointNotice::Preempted { next_job, all_jobs } => {
+            format!("preempted before job {next_job} of {all_jobs}; waiting for the target")
+        }
+        CheckpointNotice::Resumed { waited } => {
+            let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+            format!("the target is back after {}", format_duration(waited_ns))
+        }
+    }
+}
+
+fn describe_part(part: &FinishedPart<'_>) -> String {
     let last = part.jobs.end.saturating_sub(1);
     let jobs = match part.jobs.start == last {
         true => format!("job {last}"),

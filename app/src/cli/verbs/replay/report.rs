@@ -7,6 +7,7 @@ use crate::cli::replayed_screen::{self, ReplayScreens};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Failure, format_hex};
 use kinescope_session::job_outcome::{ChainEntry, explain_uncomputed};
+use replay_engine::lease_options::Preemption;
 use replay_engine::plan::ReadClasses;
 use replay_engine::run::{
     AccessOutcome, ApiOutcome, Divergence, FaultRegister, FaultReport, JobOutcome, Outcome, RunTimes, Timing, Verdict,
@@ -77,6 +78,46 @@ pub(super) struct Report<'a> {
     /// Only for API traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<ApiResults<'a>>,
+    /// The lease that `--preempt` ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preempted: Option<PreemptedLease<'a>>,
+    /// Number of times that the run was preempted, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preemptions: Option<u32>,
+}
+
+/// The lease of another client that ended for the run.
+#[derive(Serialize)]
+struct PreemptedLease<'a> {
+    /// Name of the client.
+    holder: &'a str,
+    /// Time from the request to the grant, nanoseconds.
+    waited_ns: u64,
+}
+
+impl<'a> Report<'a> {
+    /// Returns the report with the lease that ended for the run, and the number of times that the run was preempted.
+    pub(super) fn with_preemptions(self, preempted: Option<&'a Preemption>, preemptions: u32) -> Self {
+        let preempted = preempted.map(|lease| PreemptedLease {
+            holder: &lease.holder,
+            waited_ns: lease.waited_ns,
+        });
+        let preemptions = (preemptions > 0).then_some(preemptions);
+        Self {
+            preempted,
+            preemptions,
+            ..self
+        }
+    }
+}
+
+/// Describes the lease of another client that ended for a run.
+pub(super) fn describe_preemption(preempted: &Preemption) -> String {
+    format!(
+        "preempted the run of {}, which yielded after {}",
+        preempted.holder,
+        format_duration(preempted.waited_ns)
+    )
 }
 
 /// The results of an API trace. A replay has neither of the last two; their keys stay for scripts.
@@ -270,6 +311,8 @@ pub(super) fn report<'a>(
             tuned: None,
             watched: None,
         }),
+        preempted: None,
+        preemptions: None,
         failure: o.failure.as_deref(),
         faults: o
             .faults
