@@ -3,6 +3,7 @@
 use crate::pipeline::Pipeline;
 use crate::run::{NamedTarget, RunEvent, RunVerdict, StageReport};
 use crate::tensor::TensorData;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +14,8 @@ pub struct PipelineRun {
     pub pipeline: Arc<Pipeline>,
     /// Its targets.
     pub on: Vec<NamedTarget>,
+    /// Files for inputs, which replace those of the pipeline file.
+    pub inputs: BTreeMap<String, PathBuf>,
     /// Folder for the results.
     pub folder: PathBuf,
     /// State of the run, which it updates.

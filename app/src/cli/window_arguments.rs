@@ -154,7 +154,7 @@ pub fn open(matches: &ArgMatches) -> Result<Exit, Failure> {
             };
             let compare = compare.cloned();
             let panel = matches.get_one::<String>("panel").map(String::as_str);
-            render_picture(file, AfterOpen { compare, goal }, out, (&shot, panel)).map_err(fail)?;
+            render_picture(file, AfterOpen { compare, goal, panel: None }, out, (&shot, panel)).map_err(fail)?;
         }
         _ if !has_display() => {
             return Err(Failure::usage(
@@ -166,7 +166,11 @@ pub fn open(matches: &ArgMatches) -> Result<Exit, Failure> {
         _ => {
             let target = matches.get_one::<String>("board").cloned();
             let compare = compare.cloned();
-            let afterwards = AfterOpen { compare, goal };
+            let afterwards = AfterOpen {
+                compare,
+                goal,
+                panel: None,
+            };
             let options = Options {
                 theme,
                 target,

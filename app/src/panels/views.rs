@@ -68,6 +68,15 @@ pub struct Views {
 }
 
 impl Views {
+    /// Returns the views for another document: a pipeline and its run belong to none.
+    #[must_use]
+    pub fn for_another_document(self) -> Self {
+        Self {
+            pipeline: self.pipeline,
+            ..Self::default()
+        }
+    }
+
     /// Drops what was computed from a shorter reading of the recording. Places, filters and choices stay.
     pub fn forget_results(&mut self, doc: &Document) {
         self.timeline.forget_results();

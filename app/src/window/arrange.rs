@@ -7,7 +7,6 @@ use super::requests::LeaveAction;
 use super::workspace_file::{WorkspacePaths, WorkspaceSaver};
 use crate::log::{self, Level};
 use crate::panels;
-use crate::panels::views::Views;
 use crate::theme::columns::Tables;
 use egui::Context;
 use kinescope_files::workspace::{self, CursorEvents, ReplayOptions, Side, VERSION, Workspace};
@@ -62,7 +61,7 @@ impl App {
             doc.replay.choose(b);
         }
         self.apply_default_layout(content_of(&doc));
-        self.views = Views::default();
+        self.views = std::mem::take(&mut self.views).for_another_document();
         self.trim_sheet = None;
         self.actions.tables = Tables::default();
         self.settings.add_recent(&doc.path);

@@ -145,6 +145,7 @@ impl App {
             UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
             UiAction::MeasureLaunches(target) => memory_trace::measure(self, ctx, &target),
             UiAction::ChoosePipeline => pipelines::choose(self, ctx),
+            UiAction::ChoosePipelineInput(name) => pipelines::choose_input(self, ctx, name),
             UiAction::RunPipeline(run) => pipelines::run(self, ctx, *run),
             UiAction::TuneCode => tuning::load_code(self, ctx),
             UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),

@@ -100,7 +100,10 @@ impl App {
                 self.go_to(&goal);
             }
         } else {
-            self.after_open = AfterOpen { compare: None, goal };
+            self.after_open = AfterOpen {
+                goal,
+                ..AfterOpen::default()
+            };
             self.open(ctx, path);
         }
         Ok(())

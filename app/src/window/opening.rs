@@ -1,6 +1,7 @@
 //! The opening of a recording and the background computation of its derived data.
 
 use super::app::App;
+use super::layout;
 use super::requests::{LeaveAction, Question};
 use crate::log::{self, Level};
 use egui::Context;
@@ -17,6 +18,10 @@ impl App {
             Some(_) => path,
             None => path.canonicalize().unwrap_or(path),
         };
+        if super::pipelines::is_pipeline(&path) {
+            super::pipelines::open_with_recording(self, ctx, path);
+            return;
+        }
         let title = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
@@ -63,6 +68,9 @@ impl App {
                     app.derive_next_stage(&again);
                     if let Some(goal) = afterwards.goal {
                         app.go_to(&goal);
+                    }
+                    if let Some(panel) = afterwards.panel {
+                        layout::show(&mut app.dock, panel);
                     }
                     match afterwards.compare {
                         Some(other) => app.compare(&again, ComparisonSource::File(other)),

@@ -1,18 +1,22 @@
 //! Requests of the Pipeline panel: a file to open, and runs in the background.
 
 use super::app::App;
+use super::layout;
 use super::pick::Pick;
 use crate::log::{self, Level};
 use egui::Context;
 use kinescope_pipeline::{
-    OutputFolder, Pipeline, PipelineRun, RunError, RunReport, RunRequest, RunVerdict, run as run_pipeline,
+    OutputFolder, Pipeline, PipelineRun, RunError, RunReport, RunRequest, RunVerdict, StageWork, run as run_pipeline,
 };
 use kinescope_session::running_work::RunningWork;
 use kinescope_session::targets::Targets;
 use kinescope_session::text;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use trace_core::progress::Progress;
+
+/// The panel that shows pipelines.
+const PANEL: &str = "pipeline";
 
 /// Asks for a pipeline file and opens it.
 pub(super) fn choose(app: &mut App, ctx: &Context) {
@@ -31,6 +35,67 @@ fn open(app: &mut App, ctx: &Context, path: PathBuf) {
                 }
             })
         });
+}
+
+/// Whether a path names a pipeline file.
+pub(super) fn is_pipeline(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "kpipe")
+}
+
+/// Opens a pipeline file that the user opened like a recording. A window without a recording opens the first one of the
+/// pipeline.
+pub(super) fn open_with_recording(app: &mut App, ctx: &Context, path: PathBuf) {
+    let title = path.display().to_string();
+    let again = ctx.clone();
+    app.tasks.spawn(ctx, format!("checking {title}"), move |progress| {
+        let opened = Pipeline::open(&path, progress).map(Arc::new);
+        let cancelled = progress.check().is_err();
+        Box::new(move |app| {
+            if cancelled {
+                return;
+            }
+            let pipeline = match opened {
+                Ok(pipeline) => pipeline,
+                Err(e) => {
+                    app.error(&format!("{title} was not opened"), &e.to_string());
+                    return;
+                }
+            };
+            let recording = first_recording(&pipeline);
+            app.views.pipeline.show(Ok(pipeline));
+            match recording.filter(|_| app.doc.is_none()) {
+                Some(recording) => {
+                    app.after_open.panel = Some(PANEL);
+                    app.open(&again, recording);
+                }
+                None if app.doc.is_none() => {
+                    let why = "the pipeline has no recording; open one, then show the panel Pipeline";
+                    app.error(&format!("{title} is not shown"), why);
+                }
+                None => {
+                    layout::show(&mut app.dock, PANEL);
+                }
+            }
+        })
+    });
+}
+
+/// Returns the recording of the first stage that has one.
+fn first_recording(pipeline: &Pipeline) -> Option<PathBuf> {
+    let folder = pipeline.path.parent()?;
+    let stages = pipeline.graph.order.iter().filter_map(|n| pipeline.document.stages.get(*n));
+    let mut recordings = stages.filter_map(|stage| match &stage.work {
+        StageWork::Replay(replay) => Some(folder.join(&replay.recording)),
+        StageWork::Module(_) => None,
+    });
+    recordings.next()
+}
+
+/// Asks for a file for an input of the pipeline.
+pub(super) fn choose_input(app: &mut App, ctx: &Context, name: String) {
+    app.pick(ctx, Pick::Buffer, move |app, _, path| {
+        app.views.pipeline.inputs.insert(name, path);
+    });
 }
 
 /// Runs a pipeline in the background. The panel shows its stages meanwhile.
@@ -67,9 +132,11 @@ fn run_in_folder(
     ctx: &Context,
     progress: &Progress,
 ) -> Result<RunReport, String> {
-    let request = RunRequest::new(targets, own.on.clone());
+    let mut request = RunRequest::new(targets, own.on.clone());
+    request.inputs.clone_from(&own.inputs);
+    let inputs: Vec<PathBuf> = own.inputs.values().cloned().collect();
     kinescope_pipeline::assign(&own.pipeline, targets, &own.on).map_err(|e| e.to_string())?;
-    let mut folder = OutputFolder::create(&own.folder, &own.pipeline, &[]).map_err(|e| e.to_string())?;
+    let mut folder = OutputFolder::create(&own.folder, &own.pipeline, &inputs).map_err(|e| e.to_string())?;
     let mut observe = |event| {
         own.live.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
         ctx.request_repaint();

@@ -16,6 +16,8 @@ pub struct AfterOpen {
     pub compare: Option<PathBuf>,
     /// Position to go to.
     pub goal: Option<Goal>,
+    /// Panel to show.
+    pub panel: Option<&'static str>,
 }
 
 /// A position in a recording.

@@ -102,6 +102,8 @@ pub enum UiAction {
     MeasureLaunches(String),
     /// Choose a pipeline file, which Pipeline shows.
     ChoosePipeline,
+    /// Choose a file for the input of this name of the pipeline.
+    ChoosePipelineInput(String),
     /// Run a pipeline.
     RunPipeline(Box<PipelineRun>),
     /// Choose a file with code, which Tune tries instead of the recorded code.

@@ -45,6 +45,10 @@ fn run_shows_states_and_an_outcome_opens() {
     }
     w.click("outcome dense.kine");
     assert_eq!(w.doc().path, results.join("dense.kine"));
+    // The run is still there beside its outcome.
+    assert!(w.run("show-pipeline"));
+    w.settle();
+    assert!(w.has("Stage dense") && w.has("stage argmax ✓ match"));
 }
 
 #[test]
@@ -121,4 +125,49 @@ fn run_can_be_stopped() {
     }
     w.click("Stop");
     assert_eq!(w.views().pipeline.end(), Some("stopped"));
+}
+
+#[test]
+fn a_pipeline_opens_like_a_recording_with_the_first_one_of_its_stages() {
+    let mut w = Window::empty();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, digits());
+    w.settle();
+    assert_eq!(w.doc().path.file_name().unwrap(), "conv1.kine.gz");
+    assert!(w.has("stage conv1 waiting"), "the panel is in front");
+    // A window with a recording keeps it.
+    let mut w = Window::open_sample("vecadd.kine");
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, digits());
+    w.settle();
+    assert!(w.doc().path.ends_with("sample.kine") && w.has("stage conv1 waiting"));
+}
+
+#[test]
+fn an_input_takes_another_file_or_needs_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = samples().join("../sample-pipelines/digits");
+    let text = std::fs::read_to_string(digits()).unwrap();
+    let without_file: String = text
+        .lines()
+        .filter(|line| !line.starts_with("file = "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let text = without_file
+        .replace("recording = \"", &format!("recording = \"{}/", own.display()))
+        .replace("module = \"", &format!("module = \"{}/", own.display()));
+    let path = folder.path().join("p.kpipe");
+    std::fs::write(&path, text).unwrap();
+    let results = folder.path().join("results");
+    let mut w = open(&path, &results);
+    assert!(w.has_part("choose a file for the input 'image'") && w.has("no file yet"));
+    let image = samples().join("digits/digit.npy");
+    w.will_choose(&image);
+    w.click("Choose input image");
+    assert!(!w.has("no file yet") && !w.has_part("choose a file for the input"));
+    w.click("Run the pipeline");
+    assert!(w.views().pipeline.end().unwrap().starts_with("match: 6 stages in "));
+    assert!(results.join("digit.npy").exists());
+    w.click("Restore input image");
+    assert!(w.has("no file yet"));
 }

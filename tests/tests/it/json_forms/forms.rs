@@ -741,7 +741,13 @@ pub const REPLAY: Form = form(
     "Report",
     "outcome:s verdict:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n rewrites:o \
      divergences:a divergence_count:n findings:a outputs:a effects:a unchecked:a screen:o? timing:o pushed_bytes:n \
-     board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a mastered_bus:b calls:o~",
+     board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a mastered_bus:b calls:o~ \
+     preempted:o~ preemptions:n~",
+);
+pub const PREEMPTED_LEASE: Form = form(
+    "app/src/cli/verbs/replay/report.rs",
+    "PreemptedLease",
+    "holder:s waited_ns:n",
 );
 pub const DIVERGENCE: Form = form(
     "replay-engine/src/run/outcome.rs",

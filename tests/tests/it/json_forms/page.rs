@@ -593,6 +593,7 @@ const PAGE: &[Section] = &[
             ("`faults[].registers[]`", &forms::FAULT_REGISTER),
             ("`job_outcomes[]`", &forms::JOB_OUTCOME),
             ("`timing`", &forms::TIMING),
+            ("`preempted`", &forms::PREEMPTED_LEASE),
             ("`runs`", &forms::RUN_TIMES),
             ("`calls`", &forms::CALLS_OUTCOME),
             ("`calls.parts`", &forms::PREPARE_TIMES),

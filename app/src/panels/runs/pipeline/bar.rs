@@ -5,13 +5,15 @@ use crate::panels::common::actions::{UiAction, UiActions};
 use crate::theme::widgets::{self, PAD};
 use crate::theme::{field, mono, palette, small};
 use egui::{Label, RichText, TextEdit, Ui};
-use kinescope_pipeline::{LiveRun, Pipeline, PipelineRun};
+use kinescope_pipeline::{InputSource, LiveRun, Pipeline, PipelineRun};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Width of the field of targets, and of the folder, points.
 const FIELD: f32 = 220.0;
+/// Maximum height of the list of inputs, points.
+const MAX_INPUTS: f32 = 78.0;
 /// Interval between two pictures of a run.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -52,6 +54,7 @@ pub(super) fn draw(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiAc
         );
         run_button(view, pipeline, actions, ui);
     });
+    inputs(view, pipeline, actions, ui);
     for warning in &pipeline.warnings {
         ui.horizontal(|ui| {
             ui.add_space(PAD);
@@ -71,6 +74,44 @@ fn text_field(ui: &mut Ui, name: &str, label: &str, text: &mut String, hint: &st
     ui.label(RichText::new(name).color(quiet));
     let edit = TextEdit::singleline(text).font(mono()).desired_width(FIELD);
     ui.add(edit).accessible_name(label).on_hover_text(hint);
+}
+
+/// Draws the inputs of the pipeline with their files, and the buttons that replace them.
+fn inputs(view: &mut View, pipeline: &Pipeline, actions: &mut UiActions, ui: &mut Ui) {
+    if pipeline.document.inputs.is_empty() {
+        return;
+    }
+    let p = palette(ui);
+    let scroll = egui::ScrollArea::vertical().id_salt("inputs").max_height(MAX_INPUTS);
+    scroll.show(ui, |ui| {
+        for input in &pipeline.document.inputs {
+            ui.horizontal(|ui| {
+                ui.add_space(PAD);
+                let name = &input.name;
+                ui.label(RichText::new("Input").color(p.quiet));
+                ui.label(RichText::new(format!("{name}  {}", input.tensor)).font(mono()));
+                let chosen = view.inputs.get(name).cloned();
+                let choose = ui.button("Choose…").accessible_name(format!("Choose input {name}"));
+                if choose.clicked() {
+                    actions.push(UiAction::ChoosePipelineInput(name.clone()));
+                }
+                if chosen.is_some() {
+                    let restore = ui.button("Restore").accessible_name(format!("Restore input {name}"));
+                    if restore.clicked() {
+                        view.inputs.remove(name);
+                    }
+                }
+                let (text, ink) = match (&chosen, &input.source) {
+                    (Some(file), _) => (file.display().to_string(), p.text),
+                    (None, InputSource::File(file)) => (file.display().to_string(), p.quiet),
+                    (None, InputSource::Values(_)) => ("values of the pipeline file".to_owned(), p.quiet),
+                    (None, InputSource::Given) => ("no file yet".to_owned(), p.warning),
+                };
+                let label = Label::new(RichText::new(&text).font(small()).color(ink)).truncate();
+                ui.add(label).on_hover_text(text);
+            });
+        }
+    });
 }
 
 /// Draws the button that runs the pipeline, or stops it.
@@ -95,9 +136,15 @@ fn run_button(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions
         ui.checkbox(&mut view.accepts_hardware, "Run on hardware")
             .on_hover_text("a target here may be hardware: stages reset it and run on it");
     }
-    let can = targets.is_ok() && (!asks || view.accepts_hardware) && !view.folder.trim().is_empty();
+    let missing = view.missing_input().map(|name| format!("choose a file for the input '{name}'"));
+    let can = targets.is_ok()
+        && missing.is_none()
+        && (!asks || view.accepts_hardware)
+        && !view.folder.trim().is_empty();
     let clicked = widgets::primary_button(ui, "Run", "Run the pipeline", can).clicked();
     if let Err(why) = &targets {
+        field::error_line(ui, Some(why));
+    } else if let Some(why) = &missing {
         field::error_line(ui, Some(why));
     } else if let Some((message, is_good)) = &view.end {
         let (text, ink) = match is_good {
@@ -112,6 +159,7 @@ fn run_button(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions
             live: Arc::new(Mutex::new(LiveRun::new(pipeline.stages.len()))),
             pipeline: Arc::clone(pipeline),
             on,
+            inputs: view.inputs.clone(),
             folder: PathBuf::from(view.folder.trim()),
         })));
     }

@@ -1,8 +1,9 @@
 //! State of the Pipeline panel.
 
-use kinescope_pipeline::{LiveRun, LiveStage, NamedTarget, Pipeline, PipelineRun};
+use kinescope_pipeline::{InputSource, LiveRun, LiveStage, NamedTarget, Pipeline, PipelineRun};
 use kinescope_session::running_work::RunningWork;
 use kinescope_session::targets::is_simulator;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -15,6 +16,8 @@ pub struct View {
     pub error: Option<String>,
     /// The typed targets.
     pub on: String,
+    /// Files that the user chose for inputs, by their names.
+    pub inputs: BTreeMap<String, PathBuf>,
     /// The typed folder for results.
     pub folder: String,
     /// Whether the user confirmed that targets may be hardware.
@@ -64,6 +67,13 @@ impl View {
             "" => Ok(Vec::new()),
             on => NamedTarget::parse_list(on).map_err(|e| e.to_string()),
         }
+    }
+
+    /// Returns the name of an input that has no file yet, if there is one.
+    pub(super) fn missing_input(&self) -> Option<&str> {
+        let mut inputs = self.pipeline.iter().flat_map(|p| &p.document.inputs);
+        let missing = inputs.find(|input| input.source == InputSource::Given && !self.inputs.contains_key(&input.name));
+        missing.map(|input| input.name.as_str())
     }
 
     /// Whether a typed target may be hardware, so that the user has to confirm it.
