@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType};
+use trace_core::trim::{Part, TrimRequest, trim};
 
 /// Opens a sample under its own name, in a window of 1280 by 800 pixels.
 fn open(sample: &str) -> Window {
@@ -239,4 +240,33 @@ fn webgpu_shader() {
     w.doc().go_job(0);
     w.run("show-shader");
     check(w, "webgpu-shader");
+}
+
+#[test]
+fn pipeline_graph() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tutorials/a-network-in-three-recordings.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let pipeline = page.split("```toml\n").nth(1).and_then(|p| p.split("```").next()).unwrap();
+    let mut w = Window::empty();
+    let folder = w.folder.path().join("target/net");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink(samples(), w.folder.path().join("sample-traces")).unwrap();
+    let modules = samples().join("../sample-pipelines");
+    std::os::unix::fs::symlink(modules, w.folder.path().join("sample-pipelines")).unwrap();
+    let whole = trace_core::container::open(&samples().join("digits.kine")).unwrap();
+    for (name, jobs) in [("features", vec![0, 1]), ("convolution", vec![2]), ("classifier", vec![3])] {
+        let request = TrimRequest::new(Part::Jobs(jobs.into_iter().collect()), "digits.kine");
+        let part = trim(&whole, &request, &Progress::new()).unwrap();
+        let file = folder.join(name).with_extension("kine");
+        trace_core::container::write(&part.recording, &file, &Progress::new()).unwrap();
+    }
+    let file = folder.join("digits.kpipe");
+    std::fs::write(&file, pipeline).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, file);
+    w.settle();
+    w.fix_targets();
+    w.app().settings.hints_read = 9;
+    w.views().pipeline.folder = "target/net/digits.results".to_owned();
+    check(w, "pipeline-graph");
 }

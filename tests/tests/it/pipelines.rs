@@ -7,7 +7,8 @@
 )]
 
 use std::path::{Path, PathBuf};
-use whole_program_tests::{copy_diverging, root, run};
+use std::process::Command;
+use whole_program_tests::{copy_diverging, program, root, run};
 
 const ON: &str = "software:mali-g71";
 
@@ -142,4 +143,44 @@ fn refused_pipelines_have_exit_code_2_and_leave_no_folder() {
         "{}",
         good.out
     );
+}
+
+/// Returns the texts of a page's code blocks with this mark.
+fn blocks<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
+    let begin = format!("```{mark}\n");
+    let parts = page.split(begin.as_str()).skip(1);
+    parts.map(|p| p.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    let page = std::fs::read_to_string(root().join("docs/tutorials/a-network-in-three-recordings.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for shared in ["sample-traces", "sample-pipelines"] {
+        std::os::unix::fs::symlink(root().join(shared), folder.path().join(shared)).unwrap();
+    }
+    std::fs::create_dir_all(folder.path().join("target/net")).unwrap();
+    let pipeline = folder.path().join("target/net/digits.kpipe");
+    std::fs::write(&pipeline, blocks(&page, "toml")[0]).unwrap();
+    let mut printed = String::new();
+    for line in blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
+        let ended = Command::new("sh")
+            .args(["-c", line])
+            .env("PATH", format!("{}:/usr/bin:/bin", program("kinescope").parent().unwrap().display()))
+            .env("KINESCOPE_KEYS", folder.path().join("keys"))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{line}: {ended:?}");
+        printed += &String::from_utf8_lossy(&ended.stdout);
+    }
+    for line in blocks(&page, "text").iter().flat_map(|b| b.lines()) {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+    assert!(printed.lines().any(|line| line.trim() == "7"), "{printed}");
+    let refused = page.split('`').find(|text| text.starts_with("line 31: ")).unwrap();
+    let text = std::fs::read_to_string(&pipeline).unwrap();
+    std::fs::write(&pipeline, text.replace("shape = [10] }", "shape = [12] }")).unwrap();
+    let checked = run(["pipeline", "check", self::text(&pipeline)]);
+    assert!(checked.code == Some(1) && checked.out.contains(refused), "{checked:?}");
 }
