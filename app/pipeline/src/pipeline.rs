@@ -94,13 +94,20 @@ impl Pipeline {
     /// # Errors
     /// If the file cannot be read, or has defects.
     pub fn open(path: &Path, progress: &Progress) -> Result<Self, PipelineError> {
+        Self::open_with(path, &FolderResources::new(path, progress))
+    }
+
+    /// Opens and checks a pipeline file as [`Self::open`] does, with recordings and modules from `resources`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has defects.
+    pub fn open_with(path: &Path, resources: &dyn Resources) -> Result<Self, PipelineError> {
         let text = read_text(path)?;
-        let resources = FolderResources::new(path, progress);
         let defects = |defects| PipelineError::Defects {
             path: path.to_owned(),
             defects,
         };
-        let pipeline = Self::check(&text, &resources).map_err(defects)?;
+        let pipeline = Self::check(&text, resources).map_err(defects)?;
         Ok(Self {
             path: path.to_owned(),
             ..pipeline

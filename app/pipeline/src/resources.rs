@@ -52,6 +52,8 @@ pub trait Resources {
 /// The files of a pipeline in its folder. Each recording is opened once.
 pub struct FolderResources<'a> {
     folder: PathBuf,
+    /// Files that are elsewhere, by their paths in the pipeline file.
+    elsewhere: HashMap<PathBuf, PathBuf>,
     progress: &'a Progress,
     opened: RefCell<HashMap<PathBuf, StageRecording>>,
 }
@@ -62,9 +64,27 @@ impl<'a> FolderResources<'a> {
     pub fn new(path: &Path, progress: &'a Progress) -> Self {
         Self {
             folder: path.parent().map(Path::to_owned).unwrap_or_default(),
+            elsewhere: HashMap::new(),
             progress,
             opened: RefCell::default(),
         }
+    }
+
+    /// Creates the resources of a pipeline whose files are not in its folder: `files` has the path of each by its path
+    /// in the pipeline file.
+    #[must_use]
+    pub fn with_files(files: HashMap<PathBuf, PathBuf>, progress: &'a Progress) -> Self {
+        Self {
+            folder: PathBuf::new(),
+            elsewhere: files,
+            progress,
+            opened: RefCell::default(),
+        }
+    }
+
+    fn locate(&self, path: &Path) -> PathBuf {
+        let known = self.elsewhere.get(path).cloned();
+        known.unwrap_or_else(|| self.folder.join(path))
     }
 
     fn open(&self, path: &Path) -> Result<StageRecording, String> {
@@ -93,7 +113,7 @@ impl<'a> FolderResources<'a> {
 
 impl Resources for FolderResources<'_> {
     fn open_recording(&self, path: &Path) -> Result<StageRecording, String> {
-        let path = self.folder.join(path);
+        let path = self.locate(path);
         if let Some(known) = self.opened.borrow().get(&path) {
             return Ok(known.clone());
         }
@@ -103,7 +123,7 @@ impl Resources for FolderResources<'_> {
     }
 
     fn read_module(&self, path: &Path) -> Result<Vec<u8>, ModuleDefect> {
-        let path = self.folder.join(path);
+        let path = self.locate(path);
         let describe = |e: std::io::Error| ModuleDefect::File(format!("{}: {e}", path.display()));
         let file = std::fs::File::open(&path).map_err(describe)?;
         let mut bytes = Vec::new();

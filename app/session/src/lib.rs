@@ -57,6 +57,7 @@ pub mod times;
 pub mod transfers;
 pub mod trim_recording;
 pub mod tuning;
+pub mod wasm_program;
 pub mod wasm_run;
 pub mod writer_cache;
 mod xref_data;

@@ -6,13 +6,15 @@ pub mod form;
 pub mod launches;
 pub mod lists;
 pub mod map;
+pub mod options;
 pub mod table;
 pub mod tolerance;
 
-use crate::cuda_target::{TargetQueryError, compile_query, query_target};
+use crate::cuda_target::{DeviceQueryError, TargetQueryError, compile_query, query_target};
 use crate::running_work::{RunningSlot, RunningWork};
 use crate::targets::Targets;
 use replay_cuda::ApiOptions;
+use replay_engine::client::Lease;
 use replay_engine::plan::Edits;
 use replay_engine::tune::{Limits, TuneReport, TuneRequest};
 use std::sync::Arc;
@@ -70,28 +72,39 @@ pub fn limit_tuning(launch: Duration, total: Duration) -> Limits {
     }
 }
 
-/// Opens a target and tunes a launch of a recording there. If the user edited inputs, points are compared with the
-/// result of the recorded launch on the device, not with the recording.
+/// Opens a target and tunes a launch of a recording there, as [`tune_on_lease`] does.
 ///
 /// # Errors
 /// Returns an error if the target cannot be opened or fails, or if the recording cannot be compiled for it.
 pub fn tune_on_target(
     targets: &Targets,
     target: &str,
-    (recording, edits): (&Recording, &Edits),
+    changed: (&Recording, &Edits),
     tune: &TuneRequest,
     progress: &Progress,
 ) -> Result<TuneReport, TargetQueryError> {
+    query_target(targets, target, |lease| tune_on_lease(lease, changed, tune, progress))
+}
+
+/// Tunes a launch of a recording on a leased target. If the user edited inputs, points are compared with the result of
+/// the recorded launch on the device, not with the recording.
+///
+/// # Errors
+/// Returns an error if the target fails, or if the recording cannot be compiled for it.
+pub fn tune_on_lease(
+    lease: &mut Lease,
+    (recording, edits): (&Recording, &Edits),
+    tune: &TuneRequest,
+    progress: &Progress,
+) -> Result<TuneReport, DeviceQueryError> {
     let options = ApiOptions {
         // The recorded launch must also leave the memory here that the recording holds after the launch.
         memory: true,
         held: edits.inputs.is_empty(),
         ..ApiOptions::default()
     };
-    query_target(targets, target, |lease| {
-        let compiled = compile_query(lease, (recording, edits), &options, tune.limits.total_ns, progress)?;
-        Ok(lease.tune(&compiled, tune, progress)?)
-    })
+    let compiled = compile_query(lease, (recording, edits), &options, tune.limits.total_ns, progress)?;
+    Ok(lease.tune(&compiled, tune, progress)?)
 }
 
 #[cfg(test)]

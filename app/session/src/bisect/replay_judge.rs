@@ -6,7 +6,7 @@ use crate::targets::{Targets, factories};
 use crate::trim_recording::TrimmedPart;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::CompileError;
+use replay_engine::plan::{Budgets, CompileError};
 use replay_engine::run::{Outcome, Verdict};
 use std::fmt;
 use trace_core::Recording;
@@ -88,6 +88,17 @@ fn parse_reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
     (event, words.join(" "))
 }
 
+/// The failure that a search looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeFailure {
+    /// Event of the whole recording, if one is known.
+    pub event: Option<u64>,
+    /// The failure, in words.
+    pub text: String,
+    /// Whether the replay did not run to its end.
+    pub failed: bool,
+}
+
 /// A judge that replays candidates on a target.
 pub struct ReplayJudge {
     request: ReplayRequest,
@@ -113,6 +124,29 @@ impl ReplayJudge {
             lease,
             whole: None,
         }
+    }
+
+    /// Returns the judge with limits of each replay. `accepts_no_containment`: the user accepts a target without
+    /// containment.
+    #[must_use]
+    pub fn with_limits(mut self, budgets: Budgets, accepts_no_containment: bool) -> Self {
+        self.request.budgets = budgets;
+        self.request.accepts_no_containment = accepts_no_containment;
+        self
+    }
+
+    /// Returns the failure of the whole recording, or `None` if it was not replayed or matches.
+    #[must_use]
+    pub fn whole_failure(&self) -> Option<WholeFailure> {
+        let signature = self.whole.as_ref()?.as_ref()?;
+        let reason = signature.reason.as_ref().and_then(|(event, _)| *event);
+        let effect = signature.effect.as_ref().and_then(|(_, event)| *event);
+        let divergence = signature.divergence.as_ref().map(|(event, _)| *event);
+        Some(WholeFailure {
+            event: divergence.or(signature.fault).or(reason).or(effect),
+            text: signature.to_string(),
+            failed: signature.failed,
+        })
     }
 
     /// Creates a judge for an open target that fits a recording. If it does not run candidates, they are only compiled

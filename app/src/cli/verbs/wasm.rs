@@ -5,7 +5,6 @@ mod bench;
 mod check;
 mod inputs;
 mod outputs;
-mod program_file;
 mod run;
 mod translate;
 

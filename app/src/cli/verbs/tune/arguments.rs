@@ -4,10 +4,10 @@ use crate::cli::Failure;
 use crate::cli::failure::complain;
 use clap::Args;
 use kinescope_session::tuning::form::{DEFAULT_FACTOR, FACTORS};
-use kinescope_session::tuning::launches::{Launch, Launches};
-use kinescope_session::tuning::tolerance::{ScopedRule, build_rules, parse_scoped_rule};
-use kinescope_session::tuning::{LAUNCH_LIMIT, TIME_LIMIT, code, limit_tuning, lists};
-use replay_cuda::tune::{RecordedLaunch, Space};
+use kinescope_session::tuning::launches::Launches;
+use kinescope_session::tuning::options::{OptionsError, TuneOptions, parse_search};
+use kinescope_session::tuning::tolerance::{ScopedRule, parse_scoped_rule};
+use kinescope_session::tuning::{LAUNCH_LIMIT, TIME_LIMIT, code, lists};
 use replay_engine::tune::{Axes, Bounds, Cache, ReplacementCode, Search, TuneRequest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -118,21 +118,7 @@ fn bounds(text: &str) -> Result<Bounds, String> {
 
 /// Parses the search strategy; seed and factor are filled in later.
 fn search(text: &str) -> Result<Search, String> {
-    let bad = || format!("'{text}' is not a search strategy (expected grid, random:N, halving or halving:N)");
-    let (name, points) = match text.split_once(':') {
-        Some((name, n)) => (name, Some(n.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(bad)?)),
-        None => (text, None),
-    };
-    match (name, points) {
-        ("grid", None) => Ok(Search::Grid),
-        ("random", Some(points)) => Ok(Search::Random { points, seed: 0 }),
-        ("halving", points) => Ok(Search::Halving {
-            points: points.unwrap_or(0),
-            seed: 0,
-            factor: 0,
-        }),
-        _ => Err(bad()),
-    }
+    parse_search(text, 0, 0)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -168,14 +154,17 @@ impl TuneArguments {
     /// Builds the request and checks it against the recording.
     pub fn tune(&self, file: &Path, recording: &Recording, launches: &Launches) -> Result<TuneRequest, Failure> {
         self.warn_about_excluded_end();
-        let launch = launches
-            .find(self.launch.as_deref())
-            .map_err(|e| Failure::file(file, format!("{e} (--launch)")))?;
-        let (rule, areas) = build_rules(recording, launches, launch, &self.near)
-            .map_err(|e| Failure::usage(format!("--tolerance: {e}")))?;
-        let tune = TuneRequest {
-            event: launch.event,
-            axes: self.axes(launches, launch),
+        self.options()?.request(recording, launches).map_err(|e| match e {
+            OptionsError::Launch(e) => Failure::file(file, format!("{e} (--launch)")),
+            OptionsError::Tolerance(e) => Failure::usage(format!("--tolerance: {e}")),
+            OptionsError::Space(e) => Failure::usage(e.to_string()),
+        })
+    }
+
+    fn options(&self) -> Result<TuneOptions, Failure> {
+        Ok(TuneOptions {
+            launch: self.launch.clone(),
+            axes: self.axes(),
             modules: self.load_replaced_code()?,
             search: match self.search.unwrap_or_default() {
                 Search::Grid => Search::Grid,
@@ -191,22 +180,15 @@ impl TuneArguments {
             },
             repeats: self.repeat,
             warm_ups: self.warm_up,
-            areas,
-            rule,
-            limits: limit_tuning(
-                Duration::from_secs_f64(self.launch_limit),
-                Duration::from_secs_f64(self.time_limit),
-            ),
-            ..TuneRequest::default()
-        };
-        // Impossible requests are rejected before a target is opened.
-        Space::new(&tune, &RecordedLaunch::from(&launch.row)).map_err(|e| Failure::usage(e.to_string()))?;
-        Ok(tune)
+            tolerance: self.near.clone(),
+            launch_limit: Duration::from_secs_f64(self.launch_limit),
+            time_limit: Duration::from_secs_f64(self.time_limit),
+        })
     }
 
-    fn axes(&self, launches: &Launches, launch: &Launch) -> Axes {
+    fn axes(&self) -> Axes {
         let list = |v: &Option<Values>| v.as_ref().map_or_else(Vec::new, |v| v.list.clone());
-        let axes = Axes {
+        Axes {
             block: [list(&self.block), list(&self.block_y), list(&self.block_z)],
             grid: [list(&self.grid), list(&self.grid_y), list(&self.grid_z)],
             cover: !self.keep_grid,
@@ -214,13 +196,6 @@ impl TuneArguments {
             cache: self.cache.clone(),
             max_registers: list(&self.max_registers),
             bounds: self.launch_bounds.clone(),
-        };
-        if !axes.is_empty() || !self.module.is_empty() {
-            return axes;
-        }
-        Axes {
-            cover: axes.cover,
-            ..launches.default_axes(launch)
         }
     }
 

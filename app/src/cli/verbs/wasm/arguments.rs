@@ -1,8 +1,8 @@
 //! Arguments that the parts of `wasm` share: the program with its limits, and the target.
 
-use super::program_file;
 use crate::cli::{Failure, limit, wasm_target};
 use clap::{Args, ValueEnum};
+use kinescope_session::wasm_program::open_file;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl ProgramArguments {
     /// # Errors
     /// When it cannot be read, or is no program that can run.
     pub fn open(&self) -> Result<Program, Failure> {
-        program_file::open(&self.program)
+        open_file(&self.program).map_err(|e| Failure::file(&self.program, e))
     }
 
     /// Returns the options of a run. The first argument is the file name of the program.

@@ -1,46 +1,55 @@
 //! A program's file, in binary or text form.
 
-use crate::cli::Failure;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use wasm_run::Program;
+use wasm_run::{Program, ProgramError};
 
 /// Maximum size of a program's file in bytes.
 const MAX_PROGRAM_BYTES: u64 = 64 << 20;
 /// The first bytes of the binary form.
 const BINARY_MAGIC: &[u8] = b"\0asm";
 
+/// Why a file is no program that can run. The text does not name the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramFileError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It is too large.
+    #[error("the program has more than 64 MiB")]
+    TooLarge,
+    /// It has neither form.
+    #[error("no WebAssembly program: neither the binary form (it begins with \\0asm) nor text")]
+    NoProgram,
+    /// The text has a mistake. The message names the line and the column.
+    #[error("{0}")]
+    Text(String),
+    /// The program cannot run.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
+
 /// Opens a program. The content decides between binary and text form.
 ///
 /// # Errors
 /// When the file cannot be read, or is no program that can run. The message names the place in the file.
-pub fn open(path: &Path) -> Result<Program, Failure> {
-    let failed = |e: std::io::Error| Failure::file(path, e);
+pub fn open_file(path: &Path) -> Result<Program, ProgramFileError> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(MAX_PROGRAM_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    File::open(path)?.take(MAX_PROGRAM_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_PROGRAM_BYTES {
-        return Err(Failure::file(path, "the program has more than 64 MiB"));
+        return Err(ProgramFileError::TooLarge);
     }
-    let binary = if bytes.starts_with(BINARY_MAGIC) {
-        bytes
-    } else {
-        assemble(path, &bytes)?
+    let binary = match bytes.starts_with(BINARY_MAGIC) {
+        true => bytes,
+        false => assemble(&bytes)?,
     };
-    Program::parse(binary).map_err(|e| Failure::file(path, e))
+    Ok(Program::parse(binary)?)
 }
 
-fn assemble(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    let text = std::str::from_utf8(bytes).map_err(|_| {
-        Failure::file(
-            path,
-            "no WebAssembly program: neither the binary form (it begins with \\0asm) nor text",
-        )
-    })?;
-    wat::parse_str(text).map_err(|e| Failure::file(path, to_one_line(&e.to_string())))
+fn assemble(bytes: &[u8]) -> Result<Vec<u8>, ProgramFileError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ProgramFileError::NoProgram)?;
+    wat::parse_str(text).map_err(|e| ProgramFileError::Text(to_one_line(&e.to_string())))
 }
 
 /// Returns an error of the assembler as one line. It has the position in its second line, and shows the source after it.
