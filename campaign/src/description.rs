@@ -1,26 +1,33 @@
 //! The description of a campaign: a TOML file, checked before anything runs. Errors name its line.
 
-use crate::work::KeptOutcomes;
+mod checker;
+mod recordings;
+
+pub use recordings::RecordingsEntry;
+
+use crate::matrix::{CampaignFiles, MatrixError};
+use crate::work::{KeptOutcomes, WorkItem};
+use checker::{Checker, line_of};
 use kinescope_session::replay::request::TIME_LIMITS_S;
-use kinescope_session::tuning::tolerance::parse_output_rule;
-use replay_engine::client::targets;
+use recordings::RawRecordings;
 use replay_engine::serve::MAX_REPEATS;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// Maximum size of a description, bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 1 << 20;
-/// Maximum number of entries `[[recordings]]`.
+/// Maximum number of entries of a table, for example `[[recordings]]`.
 const MAX_ENTRIES: usize = 10_000;
-/// Maximum number of targets of an entry.
-const MAX_TARGETS: usize = 10_000;
 /// Maximum length of a campaign's name, bytes.
 const MAX_NAME: usize = 64;
 /// The version of descriptions that this code reads.
 const VERSION: u32 = 1;
+/// Default time that a target may be out of reach, seconds.
+const TARGET_WAIT_S: u64 = 60;
+/// Maximum time that a target may be out of reach, seconds.
+const MAX_TARGET_WAIT_S: u64 = 86_400;
 
 /// Why a text is no description of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,11 +64,11 @@ pub struct Campaign {
     pub keep_outcomes: KeptOutcomes,
     /// Seconds that a target may be out of reach before its runs stay queued.
     pub target_wait_s: u64,
-    /// What to replay, in the order of the description.
+    /// What to do, in the order of the description.
     pub entries: Vec<CampaignEntry>,
 }
 
-/// Recordings that are replayed in the same way.
+/// Work of one kind that is done in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CampaignEntry {
     /// Line of the entry in the description.
@@ -74,12 +81,46 @@ pub struct CampaignEntry {
     pub repeats: u32,
     /// Time limit of a run, seconds.
     pub time_limit_s: Option<u64>,
-    /// Tolerances of outputs, as `--tolerance` takes them.
-    pub tolerance: Vec<String>,
-    /// Files with new contents of buffers, by the name of the buffer.
-    pub inputs: BTreeMap<String, PathBuf>,
     /// Whether a target without containment is accepted.
     pub without_containment: bool,
+    /// The kind of work, with its own keys.
+    pub work: EntryWork,
+}
+
+/// The work of an entry. Another kind is another variant, and a table in [`RawCampaign`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryWork {
+    /// `[[recordings]]`.
+    Recordings(RecordingsEntry),
+}
+
+impl EntryWork {
+    fn as_expand(&self) -> &dyn Expand {
+        match self {
+            Self::Recordings(entry) => entry,
+        }
+    }
+}
+
+/// An entry whose files can be found.
+trait Expand {
+    /// Finds the files of an entry, and returns its work items.
+    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError>;
+}
+
+impl CampaignEntry {
+    /// Returns an error of the entry.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> MatrixError {
+        MatrixError::Entry {
+            line: self.line,
+            reason: reason.into(),
+        }
+    }
+
+    /// Finds the files of the entry, and returns its work items in order of their names.
+    pub(crate) fn expand(&self, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+        self.work.as_expand().expand(self, files)
+    }
 }
 
 #[derive(Deserialize)]
@@ -99,130 +140,87 @@ struct RawCampaign {
     keep_outcomes: KeptOutcomes,
     target_wait: Option<Spanned<u64>>,
     #[serde(default)]
-    recordings: Vec<Spanned<RawEntry>>,
+    recordings: Vec<Spanned<RawRecordings>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawEntry {
-    path: Spanned<String>,
-    targets: Option<Vec<Spanned<String>>>,
-    repeats: Option<Spanned<u32>>,
-    time_limit: Option<Spanned<u64>>,
-    tolerance: Option<Vec<Spanned<String>>>,
-    #[serde(default)]
-    inputs: BTreeMap<String, Spanned<String>>,
+impl RawCampaign {
+    /// Returns the entries of all tables, in the order of the description.
+    fn entries(&self) -> Vec<(usize, &dyn RawEntry)> {
+        let mut all = Vec::new();
+        add(&mut all, &self.recordings);
+        all.sort_by_key(|(start, _)| *start);
+        all
+    }
+}
+
+/// Adds the entries of a table, each with its first byte in the text.
+fn add<'a, T: RawEntry>(all: &mut Vec<(usize, &'a dyn RawEntry)>, table: &'a [Spanned<T>]) {
+    all.extend(table.iter().map(|e| (e.span().start, e.get_ref() as &dyn RawEntry)));
+}
+
+/// The keys that every table has.
+struct CommonKeys<'a> {
+    path: &'a Spanned<String>,
+    targets: Option<&'a [Spanned<String>]>,
+    repeats: Option<&'a Spanned<u32>>,
+    time_limit: Option<&'a Spanned<u64>>,
     without_containment: Option<bool>,
 }
 
-/// Returns the number of the line that a byte is in, from 1.
-fn line_of(text: &str, byte: usize) -> usize {
-    let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
-    before.iter().filter(|b| **b == b'\n').count() + 1
+/// What entries take from the top of the description.
+struct EntryDefaults {
+    targets: Vec<String>,
+    repeats: u32,
+    time_limit_s: Option<u64>,
+    tolerance: Vec<String>,
+    without_containment: bool,
 }
 
-/// Default time that a target may be out of reach, seconds.
-const TARGET_WAIT_S: u64 = 60;
-/// Maximum time that a target may be out of reach, seconds.
-const MAX_TARGET_WAIT_S: u64 = 86_400;
+/// An entry as it is written.
+trait RawEntry {
+    /// Returns the keys that every table has.
+    fn common(&self) -> CommonKeys<'_>;
 
-/// The check of one text.
-struct Checker<'a> {
-    text: &'a str,
+    /// Checks the keys of the table's own.
+    fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError>;
 }
 
-impl Checker<'_> {
-    fn error<T>(&self, at: &Spanned<T>, reason: impl Into<String>) -> DescriptionError {
-        DescriptionError::Line {
-            line: line_of(self.text, at.span().start),
-            reason: reason.into(),
-        }
+fn check_entry(
+    start: usize,
+    raw: &dyn RawEntry,
+    checker: &Checker<'_>,
+    defaults: &EntryDefaults,
+) -> Result<CampaignEntry, DescriptionError> {
+    let keys = raw.common();
+    let line = line_of(checker.text, start);
+    if keys.path.get_ref().is_empty() {
+        return Err(checker.error(keys.path, "`path` is empty"));
     }
-
-    fn number<T: Copy + PartialOrd + std::fmt::Display>(
-        &self,
-        value: Option<&Spanned<T>>,
-        name: &str,
-        (min, max): (T, T),
-    ) -> Result<Option<T>, DescriptionError> {
-        let Some(spanned) = value else { return Ok(None) };
-        let n = *spanned.get_ref();
-        if n < min || n > max {
-            return Err(self.error(spanned, format!("{name} is {n} (expected {min} to {max})")));
-        }
-        Ok(Some(n))
+    let targets = match keys.targets {
+        Some(targets) => checker.targets(targets)?,
+        None => defaults.targets.clone(),
+    };
+    if targets.is_empty() {
+        let reason = "this entry has no target; add `targets = [\"software:mali-g71\"]` here or at the top";
+        return Err(DescriptionError::Line {
+            line,
+            reason: reason.to_owned(),
+        });
     }
-
-    fn targets(&self, targets: &[Spanned<String>]) -> Result<Vec<String>, DescriptionError> {
-        if let Some(extra) = targets.get(MAX_TARGETS) {
-            return Err(self.error(extra, format!("more than {MAX_TARGETS} targets")));
-        }
-        let mut known = BTreeSet::new();
-        let mut names = Vec::with_capacity(targets.len());
-        for spanned in targets {
-            let name = spanned.get_ref();
-            targets::parse(name).map_err(|e| self.error(spanned, e.to_string()))?;
-            if !known.insert(name.clone()) {
-                return Err(self.error(spanned, format!("the target `{name}` is listed twice; use `repeats`")));
-            }
-            names.push(name.clone());
-        }
-        Ok(names)
-    }
-
-    fn tolerance(&self, rules: &[Spanned<String>]) -> Result<Vec<String>, DescriptionError> {
-        for rule in rules {
-            parse_output_rule(rule.get_ref()).map_err(|e| self.error(rule, e))?;
-        }
-        Ok(rules.iter().map(|r| r.get_ref().clone()).collect())
-    }
-
-    fn entry(
-        &self,
-        spanned: &Spanned<RawEntry>,
-        defaults: &CampaignEntry,
-        folder: &Path,
-    ) -> Result<CampaignEntry, DescriptionError> {
-        let raw = spanned.get_ref();
-        if raw.path.get_ref().is_empty() {
-            return Err(self.error(&raw.path, "`path` is empty"));
-        }
-        let targets = match &raw.targets {
-            Some(targets) => self.targets(targets)?,
-            None => defaults.targets.clone(),
-        };
-        if targets.is_empty() {
-            return Err(self.error(
-                spanned,
-                "this entry has no target; add `targets = [\"software:mali-g71\"]` here or at the top",
-            ));
-        }
-        let mut inputs = BTreeMap::new();
-        for (name, file) in &raw.inputs {
-            if file.get_ref().is_empty() {
-                return Err(self.error(file, format!("the input `{name}` has no file")));
-            }
-            inputs.insert(name.clone(), folder.join(file.get_ref()));
-        }
-        let limits = (*TIME_LIMITS_S.start(), *TIME_LIMITS_S.end());
-        Ok(CampaignEntry {
-            line: line_of(self.text, spanned.span().start),
-            path: raw.path.get_ref().clone(),
-            targets,
-            repeats: self
-                .number(raw.repeats.as_ref(), "repeats", (1, MAX_REPEATS))?
-                .unwrap_or(defaults.repeats),
-            time_limit_s: self
-                .number(raw.time_limit.as_ref(), "time-limit", limits)?
-                .or(defaults.time_limit_s),
-            tolerance: match &raw.tolerance {
-                Some(rules) => self.tolerance(rules)?,
-                None => defaults.tolerance.clone(),
-            },
-            inputs,
-            without_containment: raw.without_containment.unwrap_or(defaults.without_containment),
-        })
-    }
+    let limits = (*TIME_LIMITS_S.start(), *TIME_LIMITS_S.end());
+    Ok(CampaignEntry {
+        line,
+        path: keys.path.get_ref().clone(),
+        targets,
+        repeats: checker
+            .number(keys.repeats, "repeats", (1, MAX_REPEATS))?
+            .unwrap_or(defaults.repeats),
+        time_limit_s: checker
+            .number(keys.time_limit, "time-limit", limits)?
+            .or(defaults.time_limit_s),
+        without_containment: keys.without_containment.unwrap_or(defaults.without_containment),
+        work: raw.check(checker, defaults)?,
+    })
 }
 
 impl Campaign {
@@ -265,7 +263,7 @@ impl Campaign {
             line: e.span().map_or(1, |s| line_of(text, s.start)),
             reason: e.message().trim().replace('\n', "; "),
         })?;
-        let checker = Checker { text };
+        let checker = Checker { text, folder };
         if *raw.version.get_ref() != VERSION {
             let found = raw.version.get_ref();
             return Err(checker.error(
@@ -280,36 +278,40 @@ impl Campaign {
                 return Err(checker.error(name, reason));
             }
         }
-        if raw.recordings.is_empty() {
+        let raw_entries = raw.entries();
+        if raw_entries.is_empty() {
             return Err(DescriptionError::Line {
                 line: 1,
                 reason: "the campaign has no work; add `[[recordings]]` with `path`".to_owned(),
             });
         }
-        if let Some(extra) = raw.recordings.get(MAX_ENTRIES) {
-            return Err(checker.error(extra, format!("more than {MAX_ENTRIES} entries `[[recordings]]`")));
+        if let Some((start, _)) = raw_entries.get(MAX_ENTRIES) {
+            return Err(DescriptionError::Line {
+                line: line_of(text, *start),
+                reason: format!("more than {MAX_ENTRIES} entries"),
+            });
         }
         let limits = (*TIME_LIMITS_S.start(), *TIME_LIMITS_S.end());
-        let defaults = CampaignEntry {
-            line: 1,
-            path: String::new(),
+        let defaults = EntryDefaults {
             targets: checker.targets(&raw.targets)?,
             repeats: checker
                 .number(raw.repeats.as_ref(), "repeats", (1, MAX_REPEATS))?
                 .unwrap_or(1),
             time_limit_s: checker.number(raw.time_limit.as_ref(), "time-limit", limits)?,
             tolerance: checker.tolerance(&raw.tolerance)?,
-            inputs: BTreeMap::new(),
             without_containment: raw.without_containment,
         };
         let wait = checker.number(raw.target_wait.as_ref(), "target-wait", (0, MAX_TARGET_WAIT_S))?;
-        let entries = raw.recordings.iter().map(|e| checker.entry(e, &defaults, folder));
+        let entries = raw_entries
+            .iter()
+            .map(|(start, raw)| check_entry(*start, *raw, &checker, &defaults))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             name: raw.name.map(Spanned::into_inner).unwrap_or_default(),
             folder: folder.to_owned(),
             keep_outcomes: raw.keep_outcomes,
             target_wait_s: wait.unwrap_or(TARGET_WAIT_S),
-            entries: entries.collect::<Result<_, _>>()?,
+            entries,
         })
     }
 }
@@ -356,7 +358,8 @@ without-containment = true
         assert_eq!((first.repeats, first.targets.len(), first.line), (3, 2, 7));
         assert_eq!((second.repeats, second.time_limit_s, second.line), (1, Some(20), 10));
         assert_eq!(second.targets, ["cuda:0"]);
-        assert_eq!(second.inputs["image"], Path::new("/c/digit.npy"));
+        let EntryWork::Recordings(replay) = &second.work;
+        assert_eq!(replay.inputs["image"], Path::new("/c/digit.npy"));
         assert!(second.without_containment && !first.without_containment);
     }
 

@@ -1,50 +1,30 @@
-//! The execution of one run on one target, through the same plans, leases and outcomes as `replay`.
+//! The execution of one run on one target, through the same plans, leases and outcomes as the verbs.
 
-use crate::file_digest::digest_path;
+mod material;
+mod replay;
+mod stop;
+
+pub use material::RunMaterial;
+
 use crate::run::LeasedRun;
-use crate::run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
-use crate::work::{InputFile, ReplayWork, WorkItem};
+use crate::run_result::{RunResult, unix_ms};
+use crate::work::{InputFile, RecordingFile, WorkItem};
 use kinescope_files::{buffers, output};
-use kinescope_session::plan_footprint::PlanFootprint;
-use kinescope_session::replay::request::{ReplayRequest, RequestError, limit_time};
 use kinescope_session::source;
 use kinescope_session::targets::Targets;
 use kinescope_session::transfers;
-use kinescope_session::tuning::tolerance::parse_output_rule;
-use replay_cuda::ComparisonRules;
-use replay_engine::client::{ClientError, Lease, Stage};
+use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileError, Edits};
-use replay_engine::run::{Outcome, Verdict};
+use replay_engine::plan::Edits;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use stop::Stop;
 use trace_core::Recording;
 use trace_core::progress::Progress;
+use trace_core::recording::Buffer;
 
 /// Number of recordings that stay open: neighbours in the matrix are the same recording on several targets.
 const MAX_OPEN_RECORDINGS: usize = 2;
-
-/// Where the files of a run are on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunMaterial {
-    /// The recording.
-    pub recording: PathBuf,
-    /// The inputs, by the name of the buffer.
-    pub inputs: BTreeMap<String, PathBuf>,
-}
-
-impl RunMaterial {
-    /// Returns the files where the campaign found them, for a run on the machine of the campaign.
-    #[must_use]
-    pub fn of_campaign(work: &WorkItem) -> Self {
-        match work {
-            WorkItem::Replay(work) => Self {
-                recording: work.recording.path.clone(),
-                inputs: work.inputs.iter().map(|(n, i)| (n.clone(), i.path.clone())).collect(),
-            },
-        }
-    }
-}
 
 /// What became of an attempt.
 #[derive(Debug)]
@@ -74,6 +54,25 @@ pub fn is_temporary(e: &ClientError) -> bool {
     )
 }
 
+/// A kind of work that can be executed.
+trait Execute {
+    /// Executes the work and fills in the result. Without an error, there is one.
+    fn execute(
+        &self,
+        executor: &mut Executor,
+        material: &RunMaterial,
+        result: &mut RunResult,
+        progress: &Progress,
+    ) -> Result<(), Stop>;
+}
+
+/// Returns the execution of a work item. The only place that lists the kinds.
+fn as_execute(work: &WorkItem) -> &dyn Execute {
+    match work {
+        WorkItem::Replay(work) => work,
+    }
+}
+
 /// Executes runs on one target, one at a time. It keeps the target leased between runs, until [`Executor::free_target`].
 pub struct Executor {
     target: String,
@@ -82,48 +81,6 @@ pub struct Executor {
     outcomes: PathBuf,
     lease: Option<Lease>,
     opened: VecDeque<(String, Recording)>,
-}
-
-/// Why there is no outcome.
-enum Stop {
-    Refused(String),
-    Lost(String),
-    NotStarted(String),
-    Cancelled,
-}
-
-impl From<ClientError> for Stop {
-    fn from(e: ClientError) -> Self {
-        let text = e.to_string();
-        match &e {
-            ClientError::Cancelled => return Self::Cancelled,
-            // The device hung or failed: that is a result.
-            ClientError::Device(_) => return Self::Refused(text),
-            ClientError::Unreachable { .. } | ClientError::Busy { .. } | ClientError::Qemu(_) => {
-                return Self::NotStarted(text);
-            }
-            _ => {}
-        }
-        match (&e, e.stage()) {
-            (ClientError::Lost { .. } | ClientError::Protocol { .. } | ClientError::Forgotten { .. }, stage) => {
-                match stage {
-                    Stage::Upload | Stage::Run | Stage::Download => Self::Lost(text),
-                    _ => Self::NotStarted(text),
-                }
-            }
-            _ => Self::Refused(text),
-        }
-    }
-}
-
-impl From<RequestError> for Stop {
-    fn from(e: RequestError) -> Self {
-        match e {
-            RequestError::Client(e) => e.into(),
-            RequestError::Compile(CompileError::Cancelled(_)) => Self::Cancelled,
-            e => Self::Refused(e.to_string()),
-        }
-    }
 }
 
 impl Executor {
@@ -163,11 +120,18 @@ impl Executor {
             .ok_or_else(|| ClientError::Refused("the target has no lease".to_owned()))
     }
 
+    /// Returns the lease of the target for a run.
+    fn lease_for_run(&mut self) -> Result<&mut Lease, Stop> {
+        match self.lease() {
+            Err(e) if is_temporary(&e) => Err(Stop::NotStarted(e.to_string())),
+            opened => Ok(opened?),
+        }
+    }
+
     /// Executes a leased run with the files in `material`.
     pub fn execute(&mut self, leased: &LeasedRun, material: &RunMaterial, progress: &Progress) -> Attempt {
-        let WorkItem::Replay(work) = &leased.run.work;
         let mut result = RunResult::unstarted(leased, &self.target, &self.worker);
-        let stopped = self.replay(work, material, &mut result, progress);
+        let stopped = as_execute(&leased.run.work).execute(self, material, &mut result, progress);
         result.ended_ms = unix_ms();
         match stopped {
             Ok(()) => Attempt::Done(Box::new(result)),
@@ -198,17 +162,20 @@ impl Executor {
     }
 
     /// Returns an open recording. Its bytes must be those that were queued.
-    fn open(&mut self, work: &ReplayWork, path: &Path, progress: &Progress) -> Result<Recording, Stop> {
-        let digest = &work.recording.digest;
+    fn open(
+        &mut self,
+        file: &RecordingFile,
+        material: &RunMaterial,
+        progress: &Progress,
+    ) -> Result<Recording, Stop> {
+        let digest = &file.digest;
         if let Some((_, recording)) = self.opened.iter().find(|(known, _)| known == digest) {
             return Ok(recording.clone());
         }
-        check_digest(path, digest, progress)?;
+        let path = material.checked(&file.path, digest, progress)?;
         let opened = source::open(path, progress, || ()).map_err(|e| Stop::Refused(e.to_string()))?;
         let recording = opened.opened.recording;
-        if recording.find_damage(progress).is_err() {
-            return Err(Stop::Cancelled);
-        }
+        recording.find_damage(progress)?;
         if recording.damage.first().is_some() {
             let message = format!(
                 "{}: the recording is damaged; `kinescope verify` shows where",
@@ -230,100 +197,37 @@ impl Executor {
         Ok(recording)
     }
 
-    fn replay(
-        &mut self,
-        work: &ReplayWork,
-        material: &RunMaterial,
-        result: &mut RunResult,
-        progress: &Progress,
-    ) -> Result<(), Stop> {
-        let recording = self.open(work, &material.recording, progress)?;
-        let edits = read_inputs(&recording, &work.inputs, material, progress)?;
-        let request = ReplayRequest {
-            target: self.target.clone(),
-            edits,
-            budgets: limit_time(work.time_limit_s),
-            tolerance: parse_rules(&work.tolerance)?,
-            accepts_no_containment: work.without_containment,
-            ..ReplayRequest::default()
-        };
-        let targets = self.targets.clone();
-        let keep = work.keep_outcomes;
-        let lease = match self.lease() {
-            Err(e) if is_temporary(&e) => return Err(Stop::NotStarted(e.to_string())),
-            opened => opened?,
-        };
-        let device = lease.info().clone();
-        result.gpu.clone_from(&device.gpu_name);
-        let mut prepared = request.compile(&recording, &targets, &device, progress)?;
-        result.compile_ns = prepared.plan_ns;
-        result.memory_bytes = count_memory(&prepared.compiled, &recording);
-        let outcome = request.run(&mut prepared, lease, progress)?;
-        let report = request.report(&recording, &prepared, outcome);
-        let is_match = report.is_success();
-        let outcome = &report.outcome;
-        result.verdict = match outcome.verdict {
-            Verdict::Match if is_match => RunVerdict::Match,
-            Verdict::Match | Verdict::Diverged => RunVerdict::Diverged,
-            Verdict::Failed => RunVerdict::Failed,
-        };
-        result.computed = outcome.computed;
-        result.divergence = find_first_divergence(outcome);
-        result.failure.clone_from(&outcome.failure);
-        result.compile_ns = outcome.timing.plan_ns;
-        result.upload_ns = outcome.timing.push_ns;
-        result.run_ns = outcome.timing.run_times().p50_ns;
-        result.device_ns = outcome.device_ns;
-        result.pushed_bytes = outcome.pushed_bytes;
-        result.fingerprint = blake3::Hash::from_bytes(outcome.fingerprint).to_hex().to_string();
-        if keep.keeps(is_match) && !outcome.recording.is_empty() {
-            let name = format!("{}-{}.kine", result.run, result.attempt);
-            let folder = &self.outcomes;
-            let written = std::fs::create_dir_all(folder)
-                .map_err(|e| format!("{}: {e}", folder.display()))
-                .and_then(|()| output::write(&folder.join(&name), &outcome.recording).map_err(|e| e.to_string()));
-            // A full disk must not cost the result.
-            match written {
-                Ok(()) => result.outcome = Some(PathBuf::from("outcomes").join(name)),
-                Err(e) => {
-                    let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
-                    result.failure = Some(format!("{before}the outcome was not kept: {e}"));
-                }
+    /// Writes a kept file, and returns its path in the campaign's folder. `name` follows the run's id and attempt.
+    fn keep_file(&self, result: &RunResult, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+        let name = format!("{}-{}{name}", result.run, result.attempt);
+        let folder = &self.outcomes;
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        output::write(&folder.join(&name), bytes).map_err(|e| e.to_string())?;
+        Ok(PathBuf::from("outcomes").join(name))
+    }
+
+    /// Keeps an outcome, the bytes of a recording. A full disk must not cost the result: the failure says so.
+    fn keep_outcome(&self, result: &mut RunResult, name: &str, recording: &[u8]) {
+        match self.keep_file(result, name, recording) {
+            Ok(path) => result.outcome = Some(path),
+            Err(e) => {
+                let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
+                result.failure = Some(format!("{before}the outcome was not kept: {e}"));
             }
         }
-        Ok(())
     }
 }
 
-/// Checks that a file still has the content that was queued.
-fn check_digest(path: &Path, expected: &str, progress: &Progress) -> Result<(), Stop> {
-    let found = digest_path(path, progress).map_err(|e| match e {
-        crate::file_digest::DigestError::Cancelled(_) => Stop::Cancelled,
-        e => Stop::Refused(e.to_string()),
-    })?;
-    if found != expected {
-        return Err(Stop::Refused(format!(
-            "{}: the file changed after the campaign was queued; start a new campaign",
-            path.display()
-        )));
+/// Returns the buffers of a recording that a replay can replace.
+fn list_buffers(recording: &Recording) -> Vec<Buffer> {
+    let mut all = recording.metadata.buffers.clone();
+    if recording.api().is_some() || recording.driver_trace().is_some() {
+        all.extend(transfers::buffers(recording));
     }
-    Ok(())
+    all
 }
 
-fn parse_rules(rules: &[String]) -> Result<ComparisonRules, Stop> {
-    let mut parsed = ComparisonRules::default();
-    for text in rules {
-        let (name, rule) = parse_output_rule(text).map_err(Stop::Refused)?;
-        match name {
-            Some(name) => {
-                parsed.rules.insert(name, rule);
-            }
-            None => parsed.rule = Some(rule),
-        }
-    }
-    Ok(parsed)
-}
-
+/// Reads new contents of buffers.
 fn read_inputs(
     recording: &Recording,
     inputs: &BTreeMap<String, InputFile>,
@@ -334,60 +238,14 @@ fn read_inputs(
     if inputs.is_empty() {
         return Ok(edits);
     }
-    let has_copies = recording.api().is_some() || recording.driver_trace().is_some();
-    let copied = if has_copies {
-        transfers::buffers(recording)
-    } else {
-        Vec::new()
-    };
+    let known = list_buffers(recording);
     for (name, input) in inputs {
-        let Some(path) = material.inputs.get(name) else {
-            return Err(Stop::Refused(format!("the input `{name}` is missing")));
-        };
-        check_digest(path, &input.digest, progress)?;
-        let buffer = recording
-            .buffer(name)
-            .or_else(|| copied.iter().find(|b| b.name == *name));
-        let Some(buffer) = buffer else {
+        let path = material.checked(&input.path, &input.digest, progress)?;
+        let Some(buffer) = known.iter().find(|b| b.name == *name) else {
             return Err(Stop::Refused(format!("the recording has no buffer `{name}`")));
         };
         let contents = buffers::read_contents(path, buffer).map_err(|e| Stop::Refused(e.to_string()))?;
         edits.inputs.insert(name.clone(), contents.bytes);
     }
     Ok(edits)
-}
-
-/// Returns the memory of the target that a plan uses, bytes.
-fn count_memory(compiled: &replay_engine::plan::Compiled, recording: &Recording) -> u64 {
-    let footprint = PlanFootprint::for_plan(&compiled.plan, recording);
-    match (footprint.memory, footprint.calls) {
-        (Some((start, end)), _) => end.get().saturating_sub(start.get()),
-        (None, Some(calls)) => calls.mapped,
-        (None, None) => (compiled.plan.images.len() as u64).saturating_mul(trace_core::PAGE_SIZE as u64),
-    }
-}
-
-/// Returns the first difference of an outcome that has an event: a value, a fault or an effect.
-fn find_first_divergence(outcome: &Outcome) -> Option<FirstDivergence> {
-    let values = outcome.divergences.iter().map(|d| FirstDivergence {
-        event: d.event,
-        text: format!(
-            "{}: expected {:#x}, got {:#x} ({})",
-            d.register, d.expected, d.got, d.class
-        ),
-    });
-    let faults = outcome.faults.iter().map(|f| FirstDivergence {
-        event: f.event,
-        text: f.summary.clone(),
-    });
-    let effects = outcome.effects().iter().filter(|e| e.matched == Some(false));
-    let effects = effects.filter_map(|e| {
-        Some(FirstDivergence {
-            event: e.event?,
-            text: format!("{}: expected {}, got {}", e.kind, e.expected, e.got),
-        })
-    });
-    let mut first = values.chain(faults).chain(effects).min_by_key(|d| d.event)?;
-    first.text = first.text.chars().take(400).collect();
-    Some(first)
 }

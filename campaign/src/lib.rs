@@ -22,7 +22,9 @@ mod work;
 
 pub use campaign_folder::{CampaignFolder, FolderError, StatusFile, describe_queue};
 pub use comparison::{CampaignDifference, CellChange, CellDifference, compare};
-pub use description::{Campaign, CampaignEntry, DescriptionError, MAX_DESCRIPTION_BYTES};
+pub use description::{
+    Campaign, CampaignEntry, DescriptionError, EntryWork, MAX_DESCRIPTION_BYTES, RecordingsEntry,
+};
 pub use execution::{Attempt, Executor, RunMaterial, is_temporary};
 pub use file_digest::{DigestError, digest_path};
 pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, parse_entry};

@@ -1,15 +1,19 @@
-//! The matrix of a campaign: its recordings by their targets by their repeats, as a list of runs.
+//! The matrix of a campaign: its work items by their targets by their repeats, as a list of runs.
 
-use crate::description::{Campaign, CampaignEntry};
-use crate::file_digest::{DigestError, digest_path};
+mod files;
+
+pub(crate) use files::CampaignFiles;
+
+use crate::description::Campaign;
+use crate::file_digest::DigestError;
+use crate::folder_queue::MAX_ENTRY_BYTES;
 use crate::run::Run;
-use crate::work::{InputFile, RecordingFile, ReplayWork, WorkItem};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use crate::work::WorkItem;
+use std::collections::BTreeSet;
 use trace_core::progress::Progress;
 
-/// Maximum number of recordings of a campaign.
-const MAX_RECORDINGS: usize = 100_000;
+/// Maximum number of work items of a campaign: recordings, each with its options, and the like.
+const MAX_WORK_ITEMS: usize = 100_000;
 /// Maximum number of runs of a campaign.
 const MAX_RUNS: u64 = 10_000_000;
 
@@ -47,51 +51,30 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Finds the recordings of a campaign, and computes their digests.
+    /// Finds the files of a campaign, and computes their digests.
     ///
     /// # Errors
     /// If an entry matches no file, a file cannot be read, there are too many runs, or the work is cancelled.
     pub fn expand(campaign: &Campaign, progress: &Progress) -> Result<Self, MatrixError> {
-        let mut digests: BTreeMap<PathBuf, String> = BTreeMap::new();
-        let mut digest = |path: &Path| -> Result<String, DigestError> {
-            if let Some(known) = digests.get(path) {
-                return Ok(known.clone());
-            }
-            let digest = digest_path(path, progress)?;
-            digests.insert(path.to_owned(), digest.clone());
-            Ok(digest)
-        };
+        let mut files = CampaignFiles::new(campaign, progress);
         let mut rows = Vec::new();
         for entry in &campaign.entries {
-            let paths = find_recordings(campaign, entry)?;
-            if rows.len() + paths.len() > MAX_RECORDINGS {
-                return Err(MatrixError::Entry {
-                    line: entry.line,
-                    reason: format!("more than {MAX_RECORDINGS} recordings; divide the campaign"),
-                });
+            let failed = |reason: String| entry.error(reason);
+            let works = entry.expand(&mut files)?;
+            if rows.len() + works.len() > MAX_WORK_ITEMS {
+                let reason = format!("more than {MAX_WORK_ITEMS} work items; divide the campaign");
+                return Err(failed(reason));
             }
-            let inputs = entry.inputs.iter().map(|(name, path)| {
-                let digest = digest(path)?;
-                let path = path.clone();
-                Ok((name.clone(), InputFile { path, digest }))
-            });
-            let inputs: BTreeMap<String, InputFile> = inputs.collect::<Result<_, DigestError>>()?;
-            for path in paths {
-                let name = path.strip_prefix(&campaign.folder).unwrap_or(&path);
-                let recording = RecordingFile {
-                    name: name.display().to_string(),
-                    digest: digest(&path)?,
-                    path,
-                };
+            for work in works {
+                let bytes = serde_json::to_vec(&work).map_err(|e| failed(e.to_string()))?.len();
+                if bytes > MAX_ENTRY_BYTES {
+                    return Err(failed(format!(
+                        "the work on {} takes {bytes} bytes in the queue (at most {MAX_ENTRY_BYTES}); name fewer files",
+                        work.recording().name
+                    )));
+                }
                 rows.push(MatrixRow {
-                    work: WorkItem::Replay(ReplayWork {
-                        recording,
-                        inputs: inputs.clone(),
-                        tolerance: entry.tolerance.clone(),
-                        time_limit_s: entry.time_limit_s,
-                        without_containment: entry.without_containment,
-                        keep_outcomes: campaign.keep_outcomes,
-                    }),
+                    work,
                     targets: entry.targets.clone(),
                     repeats: entry.repeats,
                 });
@@ -117,7 +100,7 @@ impl Matrix {
         self.len() == 0
     }
 
-    /// Returns the number of work items: recordings, each with its options.
+    /// Returns the number of work items: recordings, each with its options, and the like.
     #[must_use]
     pub fn work_count(&self) -> usize {
         self.rows.len()
@@ -139,49 +122,9 @@ impl Matrix {
     }
 }
 
-/// Returns the recordings of an entry, in order of their paths.
-fn find_recordings(campaign: &Campaign, entry: &CampaignEntry) -> Result<Vec<PathBuf>, MatrixError> {
-    let failed = |reason: String| MatrixError::Entry {
-        line: entry.line,
-        reason,
-    };
-    let whole = campaign.folder.join(&entry.path);
-    // A file whose name has the characters of a pattern is meant by that name.
-    if whole.exists() {
-        return Ok(vec![whole]);
-    }
-    let folder = glob::Pattern::escape(&campaign.folder.to_string_lossy());
-    let pattern = match Path::new(&entry.path).is_absolute() {
-        true => entry.path.clone(),
-        false => format!("{}/{}", folder.trim_end_matches('/'), entry.path),
-    };
-    let options = glob::MatchOptions {
-        require_literal_leading_dot: true,
-        require_literal_separator: true,
-        ..glob::MatchOptions::default()
-    };
-    let matches = glob::glob_with(&pattern, options).map_err(|e| failed(format!("`{}`: {e}", entry.path)))?;
-    let mut paths = Vec::new();
-    for path in matches {
-        let path = path.map_err(|e| failed(e.to_string()))?;
-        if paths.len() >= MAX_RECORDINGS {
-            return Err(failed(format!(
-                "`{}` matches more than {MAX_RECORDINGS} files",
-                entry.path
-            )));
-        }
-        paths.push(path);
-    }
-    if paths.is_empty() {
-        let at = campaign.folder.display();
-        return Err(failed(format!("no recording matches `{}` in {at}", entry.path)));
-    }
-    paths.sort();
-    Ok(paths)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use super::*;
 
     fn campaign(folder: &Path, text: &str) -> Campaign {

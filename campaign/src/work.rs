@@ -1,8 +1,13 @@
-//! What a run of a campaign does: one kind of work, with all that its result depends on.
+//! What a run of a campaign does: the kinds of work, and what all of them have.
+
+mod field_hasher;
+mod replay;
+
+pub(crate) use field_hasher::FieldHasher;
+pub use replay::ReplayWork;
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which outcomes a campaign keeps as recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +34,8 @@ impl KeptOutcomes {
     }
 }
 
-/// A recording: a file, or a folder that can be imported.
+/// A recording: a file, or a folder that can be imported. Of other kinds of work, the file that the work is about: a
+/// pipeline or a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordingFile {
@@ -41,7 +47,7 @@ pub struct RecordingFile {
     pub digest: String,
 }
 
-/// A file with the new content of a buffer.
+/// Another file that a run reads, for example with the new content of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputFile {
@@ -51,30 +57,45 @@ pub struct InputFile {
     pub digest: String,
 }
 
-/// A replay of a recording.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReplayWork {
-    /// The recording.
-    pub recording: RecordingFile,
-    /// New contents of buffers, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub inputs: BTreeMap<String, InputFile>,
-    /// Tolerances of outputs, as `--tolerance` takes them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tolerance: Vec<String>,
-    /// Time limit of the run, seconds; `None` for the default one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_limit_s: Option<u64>,
-    /// Whether a target without containment is accepted.
-    #[serde(default)]
-    pub without_containment: bool,
-    /// Which outcomes are kept as recordings.
-    #[serde(default)]
-    pub keep_outcomes: KeptOutcomes,
+/// Returns the new path of a file, from its path and its digest.
+pub(crate) type Locate<'a> = dyn FnMut(&Path, &str) -> PathBuf + 'a;
+
+impl RecordingFile {
+    /// Replaces the path.
+    pub(crate) fn relocate(&mut self, locate: &mut Locate<'_>) {
+        self.path = locate(&self.path, &self.digest);
+    }
 }
 
-/// What a run does. Another kind of work is another variant.
+impl InputFile {
+    /// Replaces the path.
+    pub(crate) fn relocate(&mut self, locate: &mut Locate<'_>) {
+        self.path = locate(&self.path, &self.digest);
+    }
+}
+
+/// What every kind of work has.
+pub(crate) trait Work {
+    /// Returns the kind in one word.
+    fn kind(&self) -> &'static str;
+
+    /// Returns the file that the work is about.
+    fn recording(&self) -> &RecordingFile;
+
+    /// Returns every file that a run reads, the one that the work is about first: their paths and digests.
+    fn files(&self) -> Vec<(&PathBuf, &str)>;
+
+    /// Replaces the path of every file that a run reads. `locate` gets each path with its digest.
+    fn relocate(&mut self, locate: &mut Locate<'_>);
+
+    /// Returns what distinguishes the work from other work on the same file, in a few words; empty if nothing does.
+    fn describe_options(&self) -> String;
+
+    /// Adds everything that the result depends on to a hasher. Paths and names are left out.
+    fn hash_into(&self, hasher: &mut FieldHasher<'_>);
+}
+
+/// What a run does. Another kind of work is another variant, with a file in `work/`, `execution/` and `description/`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum WorkItem {
@@ -83,66 +104,53 @@ pub enum WorkItem {
 }
 
 impl WorkItem {
-    /// Returns the kind in one word: `replay`.
+    /// Returns what all kinds have.
+    fn as_work(&self) -> &dyn Work {
+        match self {
+            Self::Replay(work) => work,
+        }
+    }
+
+    fn as_work_mut(&mut self) -> &mut dyn Work {
+        match self {
+            Self::Replay(work) => work,
+        }
+    }
+
+    /// Returns the kind in one word: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz` or `bisect`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Replay(_) => "replay",
-        }
+        self.as_work().kind()
     }
 
-    /// Returns the recording that the work is about.
+    /// Returns the file that the work is about: a recording, a pipeline or a program.
     #[must_use]
     pub fn recording(&self) -> &RecordingFile {
-        match self {
-            Self::Replay(work) => &work.recording,
-        }
+        self.as_work().recording()
     }
 
-    /// Returns the files that the work reads: their paths and digests.
+    /// Returns every file that a run reads: their paths and digests.
     #[must_use]
     pub fn files(&self) -> Vec<(&PathBuf, &str)> {
-        match self {
-            Self::Replay(work) => {
-                let inputs = work.inputs.values().map(|i| (&i.path, i.digest.as_str()));
-                std::iter::once((&work.recording.path, work.recording.digest.as_str()))
-                    .chain(inputs)
-                    .collect()
-            }
-        }
+        self.as_work().files()
+    }
+
+    /// Returns the same work with other paths. `locate` receives each path with its digest, and returns the new one,
+    /// which must have the same extension: it decides how some files are read.
+    #[must_use]
+    pub fn with_paths(mut self, locate: &mut dyn FnMut(&Path, &str) -> PathBuf) -> Self {
+        self.as_work_mut().relocate(locate);
+        self
     }
 
     /// Returns what distinguishes the work, apart from its recording, in a few words; empty if nothing does.
     #[must_use]
     pub fn describe_options(&self) -> String {
-        match self {
-            Self::Replay(work) => {
-                let inputs = work.inputs.keys().map(|name| format!("input {name}"));
-                let rules = work.tolerance.iter().map(|rule| format!("tolerance {rule}"));
-                inputs.chain(rules).collect::<Vec<_>>().join(", ")
-            }
-        }
+        self.as_work().describe_options()
     }
 
     /// Adds everything that the result depends on to a hasher. Paths and names are left out.
     pub(crate) fn hash_into(&self, hasher: &mut blake3::Hasher) {
-        let mut add = |text: &str| {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
-        };
-        match self {
-            Self::Replay(work) => {
-                add("replay");
-                add(&work.recording.digest);
-                for (name, input) in &work.inputs {
-                    add(name);
-                    add(&input.digest);
-                }
-                add("tolerance");
-                work.tolerance.iter().for_each(|rule| add(rule));
-                add(&work.time_limit_s.map_or_else(String::new, |s| s.to_string()));
-                add(if work.without_containment { "uncontained" } else { "" });
-            }
-        }
+        self.as_work().hash_into(&mut FieldHasher::new(hasher));
     }
 }

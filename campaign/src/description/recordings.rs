@@ -1,0 +1,74 @@
+//! The table `[[recordings]]`: recordings that are replayed in the same way.
+
+use super::checker::Checker;
+use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry};
+use crate::description::CampaignEntry;
+use crate::matrix::{CampaignFiles, MatrixError};
+use crate::work::{ReplayWork, WorkItem};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// Recordings that are replayed in the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingsEntry {
+    /// Tolerances of outputs, as `--tolerance` takes them.
+    pub tolerance: Vec<String>,
+    /// Files with new contents of buffers, by the name of the buffer.
+    pub inputs: BTreeMap<String, PathBuf>,
+}
+
+/// The keys of the table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawRecordings {
+    path: Spanned<String>,
+    targets: Option<Vec<Spanned<String>>>,
+    repeats: Option<Spanned<u32>>,
+    time_limit: Option<Spanned<u64>>,
+    tolerance: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    inputs: BTreeMap<String, Spanned<String>>,
+    without_containment: Option<bool>,
+}
+
+impl RawEntry for RawRecordings {
+    fn common(&self) -> CommonKeys<'_> {
+        CommonKeys {
+            path: &self.path,
+            targets: self.targets.as_deref(),
+            repeats: self.repeats.as_ref(),
+            time_limit: self.time_limit.as_ref(),
+            without_containment: self.without_containment,
+        }
+    }
+
+    fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+        Ok(EntryWork::Recordings(RecordingsEntry {
+            tolerance: match &self.tolerance {
+                Some(rules) => checker.tolerance(rules)?,
+                None => defaults.tolerance.clone(),
+            },
+            inputs: checker.inputs(&self.inputs)?,
+        }))
+    }
+}
+
+impl Expand for RecordingsEntry {
+    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+        let inputs = files.inputs(&self.inputs)?;
+        let mut all = Vec::new();
+        for path in files.find(entry, &entry.path, "recording")? {
+            all.push(WorkItem::Replay(ReplayWork {
+                recording: files.recording(&path)?,
+                inputs: inputs.clone(),
+                tolerance: self.tolerance.clone(),
+                time_limit_s: entry.time_limit_s,
+                without_containment: entry.without_containment,
+                keep_outcomes: files.campaign().keep_outcomes,
+            }));
+        }
+        Ok(all)
+    }
+}

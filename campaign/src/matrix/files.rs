@@ -1,0 +1,106 @@
+//! The files of a campaign: found by their patterns, each digest computed once.
+
+use super::{MAX_WORK_ITEMS, MatrixError};
+use crate::description::{Campaign, CampaignEntry};
+use crate::file_digest::{DigestError, digest_path};
+use crate::work::{InputFile, RecordingFile};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use trace_core::progress::Progress;
+
+/// The files of a campaign.
+pub(crate) struct CampaignFiles<'a> {
+    campaign: &'a Campaign,
+    progress: &'a Progress,
+    digests: BTreeMap<PathBuf, String>,
+}
+
+impl<'a> CampaignFiles<'a> {
+    /// Creates the files of a campaign. Cancelling `progress` ends the reading.
+    pub fn new(campaign: &'a Campaign, progress: &'a Progress) -> Self {
+        Self {
+            campaign,
+            progress,
+            digests: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the campaign.
+    pub fn campaign(&self) -> &'a Campaign {
+        self.campaign
+    }
+
+    /// Returns the name of a file in reports: its path in the campaign's folder, or else the whole path.
+    pub fn name(&self, path: &Path) -> String {
+        let name = path.strip_prefix(&self.campaign.folder).unwrap_or(path);
+        name.display().to_string()
+    }
+
+    /// Returns the digest of a file or folder.
+    pub fn digest(&mut self, path: &Path) -> Result<String, DigestError> {
+        if let Some(known) = self.digests.get(path) {
+            return Ok(known.clone());
+        }
+        let digest = digest_path(path, self.progress)?;
+        self.digests.insert(path.to_owned(), digest.clone());
+        Ok(digest)
+    }
+
+    /// Returns a file that work is about.
+    pub fn recording(&mut self, path: &Path) -> Result<RecordingFile, DigestError> {
+        Ok(RecordingFile {
+            name: self.name(path),
+            digest: self.digest(path)?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns another file that work reads.
+    pub fn input(&mut self, path: &Path) -> Result<InputFile, DigestError> {
+        Ok(InputFile {
+            digest: self.digest(path)?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns files by name.
+    pub fn inputs(&mut self, files: &BTreeMap<String, PathBuf>) -> Result<BTreeMap<String, InputFile>, DigestError> {
+        let input = |(name, path): (&String, &PathBuf)| Ok((name.clone(), self.input(path)?));
+        files.iter().map(input).collect()
+    }
+
+    /// Returns the files that a path or pattern of an entry names, in order of their paths. `what` names one of them.
+    pub fn find(&self, entry: &CampaignEntry, path: &str, what: &str) -> Result<Vec<PathBuf>, MatrixError> {
+        let failed = |reason: String| entry.error(reason);
+        let folder = &self.campaign.folder;
+        let whole = folder.join(path);
+        // A file whose name has the characters of a pattern is meant by that name.
+        if whole.exists() {
+            return Ok(vec![whole]);
+        }
+        let escaped = glob::Pattern::escape(&folder.to_string_lossy());
+        let pattern = match Path::new(path).is_absolute() {
+            true => path.to_owned(),
+            false => format!("{}/{path}", escaped.trim_end_matches('/')),
+        };
+        let options = glob::MatchOptions {
+            require_literal_leading_dot: true,
+            require_literal_separator: true,
+            ..glob::MatchOptions::default()
+        };
+        let matches = glob::glob_with(&pattern, options).map_err(|e| failed(format!("`{path}`: {e}")))?;
+        let mut paths = Vec::new();
+        for found in matches {
+            let found = found.map_err(|e| failed(e.to_string()))?;
+            if paths.len() >= MAX_WORK_ITEMS {
+                return Err(failed(format!("`{path}` matches more than {MAX_WORK_ITEMS} files")));
+            }
+            paths.push(found);
+        }
+        if paths.is_empty() {
+            return Err(failed(format!("no {what} matches `{path}` in {}", folder.display())));
+        }
+        paths.sort();
+        Ok(paths)
+    }
+}
