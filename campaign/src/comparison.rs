@@ -14,7 +14,8 @@ const MIN_TIME_DIFFERENCE_NS: u64 = 1_000_000;
 pub enum CellChange {
     /// It matched before.
     Broken,
-    /// It did not match before, and has another verdict or first divergence now.
+    /// It did not match before, and has another verdict or first divergence now; or its result must be the same and is
+    /// another: outputs of a pipeline or program, outcomes of seeds.
     Changed,
     /// It matches now.
     Fixed,
@@ -58,7 +59,9 @@ impl CellChange {
 pub struct CellDifference {
     /// How it changed: `broken`, `changed`, `fixed`, `failing`, `new`, `gone`, `slower`, `faster`.
     pub change: CellChange,
-    /// Name of the recording.
+    /// The kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
+    pub kind: &'static str,
+    /// Name of the recording, pipeline or program.
     pub recording: String,
     /// Options of the work, in words.
     pub options: String,
@@ -122,8 +125,9 @@ fn find_change(before: Option<&Cell>, after: &Cell) -> Option<CellChange> {
         (false, false) => {
             let event = |cell: &Cell| cell.divergence.as_ref().map(|d| d.event);
             let is_same = before.verdict == after.verdict && event(before) == event(after);
-            (!is_same).then_some(CellChange::Changed)
+            (!is_same || has_other_result(before, after)).then_some(CellChange::Changed)
         }
+        (true, true) if has_other_result(before, after) => Some(CellChange::Changed),
         (true, true) => {
             let (a, b) = (before.median_ns()?, after.median_ns()?);
             if a.abs_diff(b) < MIN_TIME_DIFFERENCE_NS {
@@ -139,11 +143,22 @@ fn find_change(before: Option<&Cell>, after: &Cell) -> Option<CellChange> {
     }
 }
 
+/// Returns how the result of a cell differs, in words, if it must be the same.
+fn describe_other_result(before: &Cell, after: &Cell) -> Option<String> {
+    before.details.as_ref()?.describe_change(after.details.as_ref()?)
+}
+
+fn has_other_result(before: &Cell, after: &Cell) -> bool {
+    describe_other_result(before, after).is_some()
+}
+
 fn describe(change: CellChange, key: &CellKey, before: Option<&Cell>, after: Option<&Cell>) -> CellDifference {
     let divergence = after.and_then(|c| c.divergence.as_ref());
     let failure = after.and_then(|c| c.failure.clone());
+    let other_result = before.zip(after).and_then(|(a, b)| describe_other_result(a, b));
     CellDifference {
         change,
+        kind: key.kind,
         recording: key.recording.clone(),
         options: key.options.clone(),
         target: key.target.clone(),
@@ -152,7 +167,7 @@ fn describe(change: CellChange, key: &CellKey, before: Option<&Cell>, after: Opt
         run_ns_before: before.and_then(Cell::median_ns),
         run_ns: after.and_then(Cell::median_ns),
         event: divergence.map(|d| d.event),
-        text: divergence.map(|d| d.text.clone()).or(failure),
+        text: divergence.map(|d| d.text.clone()).or(failure).or(other_result),
         recording_changed: matches!((before, after), (Some(a), Some(b)) if a.digest != b.digest),
     }
 }
@@ -180,11 +195,14 @@ mod tests {
             path: "/a".into(),
             digest: String::new(),
             outcome: None,
+            details: None,
+            unequal: None,
         }
     }
 
     fn summary(cells: &[(&str, Cell)]) -> Summary {
         let key = |name: &str| CellKey {
+            kind: "replay",
             recording: name.into(),
             options: String::new(),
             target: "t".into(),

@@ -1,20 +1,36 @@
 //! The description of a campaign: a TOML file, checked before anything runs. Errors name its line.
 
+mod bisect;
 mod checker;
+mod fuzz;
+mod pipelines;
 mod recordings;
+mod tuning;
+mod wasm;
 
+pub use bisect::BisectEntry;
+pub use fuzz::FuzzEntry;
+pub use pipelines::PipelinesEntry;
 pub use recordings::RecordingsEntry;
+pub use tuning::TuningEntry;
+pub use wasm::WasmEntry;
 
 use crate::matrix::{CampaignFiles, MatrixError};
 use crate::work::{KeptOutcomes, WorkItem};
+use bisect::RawBisect;
 use checker::{Checker, line_of};
+use fuzz::RawFuzz;
 use kinescope_session::replay::request::TIME_LIMITS_S;
+use kinescope_session::wasm_program::WasmTarget;
+use pipelines::RawPipelines;
 use recordings::RawRecordings;
 use replay_engine::serve::MAX_REPEATS;
 use serde::Deserialize;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+use tuning::RawTuning;
+use wasm::RawWasm;
 
 /// Maximum size of a description, bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 1 << 20;
@@ -92,12 +108,27 @@ pub struct CampaignEntry {
 pub enum EntryWork {
     /// `[[recordings]]`.
     Recordings(RecordingsEntry),
+    /// `[[pipelines]]`.
+    Pipelines(PipelinesEntry),
+    /// `[[tuning]]`.
+    Tuning(TuningEntry),
+    /// `[[wasm]]`.
+    Wasm(WasmEntry),
+    /// `[[fuzz]]`.
+    Fuzz(FuzzEntry),
+    /// `[[bisect]]`.
+    Bisect(BisectEntry),
 }
 
 impl EntryWork {
     fn as_expand(&self) -> &dyn Expand {
         match self {
             Self::Recordings(entry) => entry,
+            Self::Pipelines(entry) => entry,
+            Self::Tuning(entry) => entry,
+            Self::Wasm(entry) => entry,
+            Self::Fuzz(entry) => entry,
+            Self::Bisect(entry) => entry,
         }
     }
 }
@@ -141,6 +172,16 @@ struct RawCampaign {
     target_wait: Option<Spanned<u64>>,
     #[serde(default)]
     recordings: Vec<Spanned<RawRecordings>>,
+    #[serde(default)]
+    pipelines: Vec<Spanned<RawPipelines>>,
+    #[serde(default)]
+    tuning: Vec<Spanned<RawTuning>>,
+    #[serde(default)]
+    wasm: Vec<Spanned<RawWasm>>,
+    #[serde(default)]
+    fuzz: Vec<Spanned<RawFuzz>>,
+    #[serde(default)]
+    bisect: Vec<Spanned<RawBisect>>,
 }
 
 impl RawCampaign {
@@ -148,6 +189,11 @@ impl RawCampaign {
     fn entries(&self) -> Vec<(usize, &dyn RawEntry)> {
         let mut all = Vec::new();
         add(&mut all, &self.recordings);
+        add(&mut all, &self.pipelines);
+        add(&mut all, &self.tuning);
+        add(&mut all, &self.wasm);
+        add(&mut all, &self.fuzz);
+        add(&mut all, &self.bisect);
         all.sort_by_key(|(start, _)| *start);
         all
     }
@@ -176,10 +222,24 @@ struct EntryDefaults {
     without_containment: bool,
 }
 
+/// What the targets of an entry must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TargetKind {
+    /// Devices that replay recordings.
+    Device,
+    /// Targets that run WebAssembly programs.
+    Wasm,
+}
+
 /// An entry as it is written.
 trait RawEntry {
     /// Returns the keys that every table has.
     fn common(&self) -> CommonKeys<'_>;
+
+    /// Returns what its targets must be.
+    fn target_kind(&self) -> TargetKind {
+        TargetKind::Device
+    }
 
     /// Checks the keys of the table's own.
     fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError>;
@@ -206,6 +266,13 @@ fn check_entry(
             line,
             reason: reason.to_owned(),
         });
+    }
+    for name in &targets {
+        let fits = match raw.target_kind() {
+            TargetKind::Device => checker.device_target(name),
+            TargetKind::Wasm => WasmTarget::parse(name).map(drop).map_err(|e| e.to_string()),
+        };
+        fits.map_err(|reason| DescriptionError::Line { line, reason })?;
     }
     let limits = (*TIME_LIMITS_S.start(), *TIME_LIMITS_S.end());
     Ok(CampaignEntry {
@@ -282,7 +349,7 @@ impl Campaign {
         if raw_entries.is_empty() {
             return Err(DescriptionError::Line {
                 line: 1,
-                reason: "the campaign has no work; add `[[recordings]]` with `path`".to_owned(),
+                reason: "the campaign has no work; add `[[recordings]]` with `path`, or another table".to_owned(),
             });
         }
         if let Some((start, _)) = raw_entries.get(MAX_ENTRIES) {
@@ -358,7 +425,9 @@ without-containment = true
         assert_eq!((first.repeats, first.targets.len(), first.line), (3, 2, 7));
         assert_eq!((second.repeats, second.time_limit_s, second.line), (1, Some(20), 10));
         assert_eq!(second.targets, ["cuda:0"]);
-        let EntryWork::Recordings(replay) = &second.work;
+        let EntryWork::Recordings(replay) = &second.work else {
+            panic!()
+        };
         assert_eq!(replay.inputs["image"], Path::new("/c/digit.npy"));
         assert!(second.without_containment && !first.without_containment);
     }
@@ -386,6 +455,106 @@ without-containment = true
             (with("path = \"b\""), 5, "duplicate key"),
             ("version = 1\nname = \"a/b\"\n".to_owned(), 2, "a name has"),
             ("version = \n".to_owned(), 1, ""),
+        ] {
+            let (at, reason) = error(&text);
+            assert_eq!(at, line, "{text}: {reason}");
+            assert!(reason.contains(part), "{text}: {reason}");
+        }
+    }
+
+    /// A description with every table but `[[recordings]]`.
+    const KINDS: &str = "\
+version = 1
+targets = [\"software:mali-g71\"]
+time-limit = 30
+
+[[bisect]]
+path = \"broken.kine\"
+producers = \"bytes\"
+max-candidates = 20
+
+[[fuzz]]
+path = \"digits.kine\"
+inputs = [\"image\"]
+seeds = \"10..=19\"
+step = 5
+mutations = [\"special\", \"bits\"]
+
+[[wasm]]
+path = \"words.wasm\"
+targets = [\"cpu\", \"cuda:0\", \"agent:lab/cpu\"]
+inputs = \"texts\"
+batch = 10
+environment = { LANG = \"C\" }
+
+[[tuning]]
+path = \"saxpy.kine\"
+targets = [\"cuda:0\"]
+block = \"64..=512\"
+tolerance = [\"arg0=f32:1e-5\"]
+launch-limit = 2
+
+[[pipelines]]
+path = \"a.kpipe\"
+labels = { second = \"software:mali-g52\" }
+";
+
+    #[test]
+    fn tables_come_in_the_order_of_the_description() {
+        let campaign = Campaign::parse(KINDS, Path::new("/c")).unwrap();
+        let lines: Vec<usize> = campaign.entries.iter().map(|e| e.line).collect();
+        assert_eq!(lines, [5, 10, 17, 24, 31]);
+        let [bisect, fuzz, wasm, tuning, pipelines] = &campaign.entries[..] else {
+            panic!()
+        };
+        assert!(matches!(&bisect.work, EntryWork::Bisect(e) if e.max_candidates == 20 && !e.jobs_only));
+        let EntryWork::Fuzz(entry) = &fuzz.work else { panic!() };
+        assert_eq!((entry.seeds.clone(), entry.step), (10..20, 5));
+        assert_eq!(entry.mutations, [crate::MutationKind::Bits, crate::MutationKind::Special]);
+        assert!(matches!(&wasm.work, EntryWork::Wasm(e) if e.batch == 10) && wasm.targets.len() == 3);
+        let EntryWork::Tuning(entry) = &tuning.work else { panic!() };
+        assert_eq!(entry.options.launch_limit_ms, Some(2000));
+        assert!(matches!(&pipelines.work, EntryWork::Pipelines(e) if e.labels.len() == 1));
+        assert!(campaign.entries.iter().all(|e| e.time_limit_s == Some(30)));
+    }
+
+    #[test]
+    fn each_mistake_of_a_table_has_its_line() {
+        let with = |table: &str, lines: &str| {
+            format!("version = 1\ntargets = [\"cuda:0\"]\n[[{table}]]\npath = \"a\"\n{lines}\n")
+        };
+        let fuzz = |lines: &str| with("fuzz", &format!("inputs = [\"a\"]\nseeds = \"0..9\"\n{lines}"));
+        for (text, line, part) in [
+            (with("fuzz", "inputs = [\"a\"]"), 3, "missing field `seeds`"),
+            (with("fuzz", "inputs = []\nseeds = \"0..1\""), 5, "`inputs` is empty"),
+            (with("fuzz", "inputs = [\"a\", \"a\"]\nseeds = \"0..1\""), 5, "listed twice"),
+            (with("fuzz", "inputs = [\"a\"]\nseeds = \"9..1\""), 6, "no seeds"),
+            (with("fuzz", "inputs = [\"a\"]\nseeds = \"0..90000000\""), 6, "raise `step`"),
+            (fuzz("step = 0"), 7, "step is 0 (expected 1 to 4096)"),
+            (fuzz("mutations = [\"melt\"]"), 7, "`melt` is no kind of mutation"),
+            (fuzz("mutations = []"), 7, "`mutations` is empty"),
+            (fuzz("seed = 3"), 7, "unknown field"),
+            (with("wasm", "inputs = \"\""), 5, "`inputs` is empty"),
+            (with("wasm", "inputs = \"x\"\nbatch = 5000"), 6, "batch is 5000"),
+            (with("wasm", "inputs = \"x\"\nlimit-memory = 3"), 6, "limit-memory is 3"),
+            (with("wasm", "inputs = \"x\"\nenvironment = { \"a=b\" = \"c\" }"), 6, "has no `=`"),
+            (with("wasm", "inputs = \"x\"\ntargets = [\"nvidia:0\"]"), 3, "run on cpu"),
+            (with("wasm", "inputs = \"x\"\nwithout-containment = true"), 6, "unknown field"),
+            (with("tuning", "block = \"x\""), 5, "'x' is not a value"),
+            (with("tuning", "block = \"1..=2000000+1\""), 5, "more than"),
+            (with("tuning", "shared = \"\""), 5, "`shared` has 1 to"),
+            (with("tuning", "cache = [\"l3\"]"), 5, "not a cache preference"),
+            (with("tuning", "search = \"walk\""), 5, "not a search strategy"),
+            (with("tuning", "tolerance = [\"x=1\"]"), 5, "x"),
+            (with("tuning", "repeat = 0"), 5, "repeat is 0"),
+            (with("tuning", "launch-limit = nan"), 5, "launch-limit is NaN"),
+            (with("bisect", "max-candidates = 0"), 5, "max-candidates is 0"),
+            (with("bisect", "producers = \"all\""), 5, "unknown variant"),
+            (with("bisect", "other = \"b\""), 5, "unknown field"),
+            (with("pipelines", "labels = { x = \"cpu\" }"), 5, "only runs WebAssembly"),
+            (with("pipelines", "tolerance = [\"exact\"]"), 5, "unknown field"),
+            (with("pipelines", "inputs = { a = \"\" }"), 5, "has no file"),
+            (with("kernels", ""), 3, "unknown field"),
         ] {
             let (at, reason) = error(&text);
             assert_eq!(at, line, "{text}: {reason}");

@@ -1,10 +1,16 @@
 //! The execution of one run on one target, through the same plans, leases and outcomes as the verbs.
 
+mod bisect;
+mod fuzz;
 mod material;
+mod pipeline;
 mod replay;
 mod stop;
+mod tuning;
+mod wasm;
 
 pub use material::RunMaterial;
+pub(crate) use tuning::parse_options;
 
 use crate::run::LeasedRun;
 use crate::run_result::{RunResult, unix_ms};
@@ -13,6 +19,7 @@ use kinescope_files::{buffers, output};
 use kinescope_session::source;
 use kinescope_session::targets::Targets;
 use kinescope_session::transfers;
+use kinescope_session::wasm_program::WasmTarget;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::Edits;
@@ -70,6 +77,11 @@ trait Execute {
 fn as_execute(work: &WorkItem) -> &dyn Execute {
     match work {
         WorkItem::Replay(work) => work,
+        WorkItem::Pipeline(work) => work,
+        WorkItem::Tuning(work) => work,
+        WorkItem::Wasm(work) => work,
+        WorkItem::Fuzz(work) => work,
+        WorkItem::Bisect(work) => work,
     }
 }
 
@@ -109,6 +121,19 @@ impl Executor {
     /// If the target cannot be reached or leased.
     pub fn open_target(&mut self) -> Result<DeviceInfo, ClientError> {
         Ok(self.lease()?.info().clone())
+    }
+
+    /// Checks that the target is there, and leases it if it has a device. Targets that only run WebAssembly programs have
+    /// none.
+    ///
+    /// # Errors
+    /// If the target cannot be reached or leased.
+    pub fn reach_target(&mut self) -> Result<(), ClientError> {
+        match WasmTarget::parse(&self.target) {
+            Ok(WasmTarget::Cpu | WasmTarget::Interpreter) => Ok(()),
+            Ok(target) if !target.has_device() => self.targets.connect(&self.target).map(drop),
+            _ => self.lease().map(drop),
+        }
     }
 
     fn lease(&mut self) -> Result<&mut Lease, ClientError> {

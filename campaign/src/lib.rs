@@ -1,4 +1,4 @@
-//! Campaigns: a matrix of recordings, targets and repeats; a queue of its runs, and their results. No window, no broker.
+//! Campaigns: a matrix of work, targets and repeats; a queue of its runs, and their results. No window, no broker.
 //!
 //! A [`Campaign`] is read from a description, a `.toml` file. [`Matrix`] is the list of its runs. A [`RunQueue`] holds
 //! them until they are done; [`FolderQueue`] is one in a folder. [`run_campaign`] runs them, one thread for each target.
@@ -11,6 +11,7 @@ mod execution;
 mod file_digest;
 mod folder_queue;
 mod matrix;
+mod mutation;
 mod queue;
 mod report;
 mod run;
@@ -23,7 +24,8 @@ mod work;
 pub use campaign_folder::{CampaignFolder, FolderError, StatusFile, describe_queue};
 pub use comparison::{CampaignDifference, CellChange, CellDifference, compare};
 pub use description::{
-    Campaign, CampaignEntry, DescriptionError, EntryWork, MAX_DESCRIPTION_BYTES, RecordingsEntry,
+    BisectEntry, Campaign, CampaignEntry, DescriptionError, EntryWork, FuzzEntry, MAX_DESCRIPTION_BYTES, PipelinesEntry,
+    RecordingsEntry, TuningEntry, WasmEntry,
 };
 pub use execution::{Attempt, Executor, RunMaterial, is_temporary};
 pub use file_digest::{DigestError, digest_path};
@@ -34,6 +36,11 @@ pub use report::render_report;
 pub use run::{LeasedRun, Run, RunId};
 pub use run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
 pub use scheduler::{CampaignEnd, CampaignOptions, RunNotice, run_campaign};
-pub use summary::{Cell, CellKey, CellVerdict, Summary};
+pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets};
 pub use table::{TableFileError, write_table};
-pub use work::{InputFile, KeptOutcomes, RecordingFile, ReplayWork, WorkItem};
+pub use mutation::MutationKind;
+pub use work::{
+    BisectDetails, BisectWork, FailedSeed, FuzzDetails, FuzzWork, InputFile, KeptOutcomes, KeptProducers, PipelineDetails,
+    PipelineWork, RecordingFile, ReplayWork, RunDetails, TuningDetails, TuningOptions, TuningWork, WasmDetails,
+    WasmOptions, WasmWork, WorkItem,
+};

@@ -9,7 +9,7 @@ use crate::file_digest::DigestError;
 use crate::folder_queue::MAX_ENTRY_BYTES;
 use crate::run::Run;
 use crate::work::WorkItem;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;
 
 /// Maximum number of work items of a campaign: recordings, each with its options, and the like.
@@ -104,6 +104,18 @@ impl Matrix {
     #[must_use]
     pub fn work_count(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Returns the numbers of work items and of runs of each kind of work.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeMap<&'static str, (u64, u64)> {
+        let mut kinds: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+        for row in &self.rows {
+            let (items, runs) = kinds.entry(row.work.kind()).or_default();
+            *items += 1;
+            *runs = runs.saturating_add((row.targets.len() as u64).saturating_mul(u64::from(row.repeats)));
+        }
+        kinds
     }
 
     /// Returns the targets, in order of their names.

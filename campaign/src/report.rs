@@ -4,6 +4,7 @@ use crate::campaign_folder::CampaignFolder;
 use crate::comparison::{CampaignDifference, CellDifference};
 use crate::run_result::RunVerdict;
 use crate::summary::{Cell, CellKey, CellVerdict, Summary};
+use crate::work::RunDetails;
 use kinescope_files::link::Link;
 use kinescope_files::scene::{Scene, Selection};
 use kinescope_session::{html, text};
@@ -13,6 +14,8 @@ use std::path::Path;
 
 /// Maximum number of rows of a list. The table of results has all.
 const MAX_ROWS: usize = 2000;
+/// Maximum number of failed seeds of a cell.
+const MAX_SEEDS: usize = 16;
 
 /// The rows of the matrix: for each recording with its options, the cells by target.
 type MatrixRows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, &'a Cell>>;
@@ -25,13 +28,13 @@ pub fn render_report(
     summary: &Summary,
     since: Option<(&str, &CampaignDifference)>,
 ) -> String {
-    let mut rows = MatrixRows::new();
-    let mut targets = BTreeSet::new();
+    let mut kinds: BTreeMap<usize, (&str, MatrixRows<'_>)> = BTreeMap::new();
     for (key, cell) in &summary.cells {
-        targets.insert(key.target.as_str());
+        let (_, rows) = kinds.entry(order(key.kind)).or_insert_with(|| (key.kind, MatrixRows::new()));
         let row = rows.entry((&key.recording, &key.options)).or_default();
         row.insert(&key.target, cell);
     }
+    let targets: BTreeSet<&str> = summary.cells.keys().map(|key| key.target.as_str()).collect();
     let body = html! {
         h1 { "Campaign " (name) }
         p class="files" { (describe_span(summary)) }
@@ -43,13 +46,61 @@ pub fn render_report(
             (card(&text::count(summary.repeated), "repeated: an earlier attempt may have executed too"))
         }
         @if let Some((before, difference)) = since { (changes(before, difference, summary)) }
-        h2 { "What replays where" }
-        (matrix(&rows, &targets))
+        @for (kind, rows) in kinds.values() {
+            h2 { (heading(kind)) }
+            (matrix(kind, rows))
+        }
+        (unequal(summary))
         (failures(folder, summary))
         h2 { "How fast" }
         (speeds(summary, &targets))
     };
     html::page(&format!("Campaign {name}"), &body)
+}
+
+/// The kinds of work in the order of the page, each with its heading and the name of its files.
+const KINDS: [(&str, &str, &str); 6] = [
+    ("replay", "What replays where", "recording"),
+    ("pipeline", "Pipelines", "pipeline"),
+    ("tuning", "Tuning", "recording"),
+    ("wasm", "WebAssembly programs", "program"),
+    ("fuzz", "Fuzzing", "recording"),
+    ("bisect", "Bisection", "recording"),
+];
+
+/// Returns the number of a kind in the order of the page.
+fn order(kind: &str) -> usize {
+    KINDS.iter().position(|(name, ..)| *name == kind).unwrap_or(KINDS.len())
+}
+
+fn heading(kind: &str) -> &str {
+    KINDS.get(order(kind)).map_or(kind, |(_, heading, _)| heading)
+}
+
+/// Lists the work whose results differ although they must be the same.
+fn unequal(summary: &Summary) -> Markup {
+    let repeats: Vec<(&CellKey, &String)> = summary
+        .cells
+        .iter()
+        .filter_map(|(key, cell)| Some((key, cell.unequal.as_ref()?)))
+        .collect();
+    let targets = summary.unequal_targets();
+    let count = repeats.len() + targets.len();
+    html! {
+        @if count > 0 {
+            h2 { "Different results of the same work" }
+            table {
+                tr { th { "recording" } th { "target" } th { "compared with" } th { "difference" } }
+                @for (key, text) in repeats.iter().take(MAX_ROWS) {
+                    tr { td { (key.recording) } td { (key.target) } td { "another repeat" } td { (text) } }
+                }
+                @for one in targets.iter().take(MAX_ROWS) {
+                    tr { td { (one.key.recording) } td { (one.other) } td { (one.key.target) } td { (one.text) } }
+                }
+            }
+            (left_out(count))
+        }
+    }
 }
 
 fn card(value: &str, what: &str) -> Markup {
@@ -91,13 +142,15 @@ fn event_link(path: &Path, event: u64) -> String {
     link.to_string()
 }
 
-fn matrix(rows: &MatrixRows<'_>, targets: &BTreeSet<&str>) -> Markup {
+fn matrix(kind: &str, rows: &MatrixRows<'_>) -> Markup {
+    let targets: BTreeSet<&str> = rows.values().flat_map(|cells| cells.keys().copied()).collect();
+    let file = KINDS.get(order(kind)).map_or("recording", |(_, _, file)| file);
     html! {
         div style="overflow-x: auto" {
             table {
                 tr {
-                    th { "recording" }
-                    @for target in targets { th { (target) } }
+                    th { (file) }
+                    @for target in &targets { th { (target) } }
                 }
                 @for ((recording, options), cells) in rows.iter().take(MAX_ROWS) {
                     tr {
@@ -105,7 +158,7 @@ fn matrix(rows: &MatrixRows<'_>, targets: &BTreeSet<&str>) -> Markup {
                             (recording)
                             @if !options.is_empty() { br; span class="dim" { (options) } }
                         }
-                        @for target in targets {
+                        @for target in &targets {
                             td { @match cells.get(target) {
                                 Some(cell) => (matrix_cell(cell)),
                                 None => span class="dim" { "–" },
@@ -139,6 +192,9 @@ fn matrix_cell(cell: &Cell) -> Markup {
             }
             _ => span class=(class(cell.verdict)) title=[cell.failure.as_deref()] { (label) },
         }
+        @if let Some(details) = cell.details.as_ref().map(RunDetails::describe).filter(|d| !d.is_empty()) {
+            br; span class="dim" { (details) }
+        }
         @if let Some(ns) = cell.median_ns() { br; span class="dim" { (text::duration(ns)) } }
         @if cell.fingerprints > 1 { br; span class="changed" { (cell.fingerprints) " different results" } }
         @if cell.repeated > 0 { br; span class="dim" { (cell.repeated) " repeated" } }
@@ -162,12 +218,15 @@ fn failures(folder: &CampaignFolder, summary: &Summary) -> Markup {
         .collect();
     html! {
         @if !failing.is_empty() {
-            h2 { "What does not replay" }
+            h2 { "What does not match" }
             table {
                 tr { th { "recording" } th { "target" } th { "verdict" } th { "first divergence" } th { "outcome" } }
                 @for (key, cell) in failing.iter().take(MAX_ROWS) {
                     tr {
-                        td { (key.recording) }
+                        td {
+                            (key.recording)
+                            @if !key.options.is_empty() { br; span class="dim" { (key.options) } }
+                        }
                         td { (key.target) @if !cell.gpu.is_empty() { br; span class="dim" { (cell.gpu) } } }
                         td { span class=(class(cell.verdict)) { (cell.verdict.name()) } }
                         td {
@@ -179,12 +238,27 @@ fn failures(folder: &CampaignFolder, summary: &Summary) -> Markup {
                                 @if cell.divergence.is_some() { br; }
                                 (failure)
                             }
+                            (failed_seeds(cell))
                         }
                         td { @if let Some(outcome) = &cell.outcome { (outcome_link(folder, cell, outcome)) } }
                     }
                 }
             }
             (left_out(failing.len()))
+        }
+    }
+}
+
+/// Lists failed seeds with the files that repeat them.
+fn failed_seeds(cell: &Cell) -> Markup {
+    let seeds = match &cell.details {
+        Some(RunDetails::Fuzz(details)) => details.failed.as_slice(),
+        _ => &[],
+    };
+    html! {
+        @for seed in seeds.iter().take(MAX_SEEDS) {
+            br; "seed " (seed.seed) ": " (seed.reason)
+            @for (name, file) in &seed.files { br; code { "--input " (name) "=" (file.display()) } }
         }
     }
 }
@@ -215,6 +289,7 @@ fn changes(before: &str, difference: &CampaignDifference, summary: &Summary) -> 
 
 fn change_row(change: &CellDifference, summary: &Summary) -> Markup {
     let key = CellKey {
+        kind: change.kind,
         recording: change.recording.clone(),
         options: change.options.clone(),
         target: change.target.clone(),
@@ -289,6 +364,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let campaign = CampaignFolder::create(folder.path(), "n").unwrap();
         let key = CellKey {
+            kind: "replay",
             recording: "a <b>.kine".into(),
             options: String::new(),
             target: "software:mali-g71".into(),
@@ -309,6 +385,8 @@ mod tests {
             path: "/t/a b.kine".into(),
             digest: String::new(),
             outcome: Some("outcomes/x.kine".into()),
+            details: None,
+            unequal: None,
         };
         let summary = Summary {
             cells: BTreeMap::from([(key, cell)]),

@@ -146,4 +146,31 @@ mod tests {
         assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run);
         assert!(run.has_own_id() && RunId::parse("0").is_none() && RunId::parse(&"G".repeat(32)).is_none());
     }
+
+    #[test]
+    fn ids_of_every_kind_stay_the_same_in_later_versions() {
+        let file = r#"{"path":"/a","name":"a","digest":"00"}"#;
+        let works = [
+            format!(r#"{{"kind":"pipeline","pipeline":{file},"labels":{{"x":"cuda:1"}}}}"#),
+            format!(r#"{{"kind":"tuning","recording":{file},"options":{{"values":{{"block":"64"}}}}}}"#),
+            format!(r#"{{"kind":"wasm","program":{file},"inputs":{{"i":{{"path":"/i","digest":"01"}}}}}}"#),
+            format!(r#"{{"kind":"fuzz","recording":{file},"inputs":["a"],"first_seed":1,"seeds":2,"mutations":["bits"]}}"#),
+            format!(r#"{{"kind":"bisect","recording":{file},"max_candidates":9}}"#),
+        ];
+        let id = |text: &String| {
+            let work: WorkItem = serde_json::from_str(text).unwrap();
+            let stored = serde_json::to_string(&work).unwrap();
+            assert_eq!(serde_json::from_str::<WorkItem>(&stored).unwrap(), work);
+            Run::new(work, "cuda:0", 0).id.to_string()
+        };
+        let ids: Vec<String> = works.iter().map(id).collect();
+        let expected = [
+            "30aae1899c8d42c8cfb60ff5475c9087",
+            "PIN_TUNING",
+            "PIN_WASM",
+            "PIN_FUZZ",
+            "PIN_BISECT",
+        ];
+        assert_eq!(ids, expected);
+    }
 }

@@ -1,6 +1,7 @@
 //! The result of a run: its verdict, its first divergence, its times, and who ran it.
 
 use crate::run::{LeasedRun, RunId};
+use crate::work::RunDetails;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -86,6 +87,9 @@ pub struct RunResult {
     pub fingerprint: String,
     /// The outcome as a recording, if it was kept: a path in the campaign's folder.
     pub outcome: Option<PathBuf>,
+    /// What only this kind of work has; `None` for a replay, and for a run that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<RunDetails>,
 }
 
 impl RunResult {
@@ -115,6 +119,7 @@ impl RunResult {
             worker: worker.to_owned(),
             fingerprint: String::new(),
             outcome: None,
+            details: None,
         }
     }
 

@@ -233,7 +233,7 @@ impl TargetThread<'_> {
     /// Takes a run and executes it. Returns `None` if no run is left.
     fn step(&self, executor: &mut Executor, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
         // A target that cannot be reached takes no run.
-        if let Err(e) = executor.open_target() {
+        if let Err(e) = executor.reach_target() {
             let Some(leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
                 return Ok(None);
             };

@@ -1,8 +1,9 @@
-//! The cells of a campaign's matrix: a recording with its options on a target, and what its repeats gave.
+//! The cells of a campaign's matrix: work on a file, with its options, on a target, and what its repeats gave.
 
 use crate::queue::{QueueError, RunQueue};
 use crate::run::Run;
 use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
+use crate::work::RunDetails;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -12,7 +13,9 @@ const MAX_TIMES: usize = 1000;
 /// What identifies a cell in two campaigns. The recording's content may differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellKey {
-    /// Name of the recording, as the description gives it.
+    /// The kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
+    pub kind: &'static str,
+    /// Name of the recording, pipeline or program, as the description gives it.
     pub recording: String,
     /// Options of the work, in words.
     pub options: String,
@@ -84,6 +87,10 @@ pub struct Cell {
     pub digest: String,
     /// A kept outcome of the worst repeat, in the campaign's folder.
     pub outcome: Option<PathBuf>,
+    /// What only this kind of work has, of the worst repeat.
+    pub details: Option<RunDetails>,
+    /// How the result of a repeat differs from another one that must be the same, in words; `None` if none does.
+    pub unequal: Option<String>,
 }
 
 impl Cell {
@@ -98,6 +105,19 @@ impl Cell {
 struct OpenCell {
     cell: Cell,
     fingerprints: BTreeSet<String>,
+    /// The details of the first repeat.
+    first: Option<RunDetails>,
+}
+
+/// Work whose results differ between two targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnequalTargets<'a> {
+    /// The cell of the first target.
+    pub key: &'a CellKey,
+    /// The other target.
+    pub other: &'a str,
+    /// How its result differs, in words.
+    pub text: String,
 }
 
 /// The cells of a campaign, and totals.
@@ -157,16 +177,50 @@ impl Summary {
         self.verdicts.values().sum()
     }
 
-    /// Whether every result is a match.
+    /// Whether every result is a match, and repeats that must give the same result did.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.total() == self.results_with(RunVerdict::Match)
+        self.total() == self.results_with(RunVerdict::Match) && self.unequal_cells() == 0
+    }
+
+    /// Returns the number of cells whose repeats gave different results, although they must not.
+    #[must_use]
+    pub fn unequal_cells(&self) -> u64 {
+        self.cells.values().filter(|cell| cell.unequal.is_some()).count() as u64
+    }
+
+    /// Compares the results of each work item on its first target with those on its other targets: outputs of pipelines
+    /// and programs, outcomes of seeds. Targets that failed are left out.
+    #[must_use]
+    pub fn unequal_targets(&self) -> Vec<UnequalTargets<'_>> {
+        let mut all = Vec::new();
+        let mut first: Option<(&CellKey, &RunDetails)> = None;
+        for (key, cell) in &self.cells {
+            let Some(details) = cell.details.as_ref().filter(|_| cell.verdict != CellVerdict::Refused) else {
+                continue;
+            };
+            let is_same_work = |a: &CellKey| (a.kind, &a.recording, &a.options) == (key.kind, &key.recording, &key.options);
+            match first.filter(|(before, _)| is_same_work(before)) {
+                Some((before, expected)) => {
+                    if let Some(text) = expected.describe_change(details) {
+                        all.push(UnequalTargets {
+                            key: before,
+                            other: &key.target,
+                            text,
+                        });
+                    }
+                }
+                None => first = Some((key, details)),
+            }
+        }
+        all
     }
 }
 
 fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
     let recording = run.work.recording();
     let key = CellKey {
+        kind: run.work.kind(),
         recording: recording.name.clone(),
         options: run.work.describe_options(),
         target: run.target.clone(),
@@ -186,8 +240,11 @@ fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
             path: recording.path.clone(),
             digest: recording.digest.clone(),
             outcome: result.outcome.clone(),
+            details: result.details.clone(),
+            unequal: None,
         },
         fingerprints: BTreeSet::new(),
+        first: result.details.clone(),
     });
     let cell = &mut open.cell;
     cell.runs += 1;
@@ -201,6 +258,14 @@ fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
     }
     if cell.gpu.is_empty() {
         cell.gpu = result.gpu;
+    }
+    match (&open.first, &result.details) {
+        (Some(first), Some(details)) if cell.unequal.is_none() => cell.unequal = first.describe_change(details),
+        (None, Some(details)) => open.first = Some(details.clone()),
+        _ => {}
+    }
+    if verdict > cell.verdict || cell.details.is_none() {
+        cell.details = result.details;
     }
     if verdict > cell.verdict {
         cell.verdict = verdict;

@@ -3,6 +3,7 @@
 use crate::queue::{QueueError, RunQueue};
 use crate::run::Run;
 use crate::run_result::RunResult;
+use crate::work::{DetailColumns, RunDetails};
 use kinescope_files::output::{self, OutputError};
 use std::io::Write;
 use std::path::Path;
@@ -28,12 +29,12 @@ pub enum TableFileError {
 /// Rows that are not written yet, by column.
 #[derive(Default)]
 struct Rows {
-    texts: [Vec<Option<String>>; 14],
-    numbers: [Vec<Option<u64>>; 13],
+    texts: [Vec<Option<String>>; 17],
+    numbers: [Vec<Option<u64>>; 17],
 }
 
 /// Names of the columns with texts.
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 17] = [
     "run",
     "kind",
     "recording_digest",
@@ -48,9 +49,12 @@ const TEXTS: [&str; 14] = [
     "worker",
     "fingerprint",
     "earlier_attempts",
+    "failed_parts",
+    "best_point",
+    "jobs_kept",
 ];
 /// Names of the columns with numbers.
-const NUMBERS: [&str; 13] = [
+const NUMBERS: [&str; 17] = [
     "repeat",
     "computed",
     "divergence_event",
@@ -64,11 +68,16 @@ const NUMBERS: [&str; 13] = [
     "memory_bytes",
     "pushed_bytes",
     "attempt",
+    "parts",
+    "failed_part_count",
+    "recorded_launch_ns",
+    "best_launch_ns",
 ];
 
 impl Rows {
     fn push(&mut self, run: &Run, result: &RunResult) {
         let recording = run.work.recording();
+        let details = result.details.as_ref().map_or_else(DetailColumns::default, RunDetails::columns);
         let earlier = (!result.earlier_attempts.is_empty()).then(|| result.earlier_attempts.join("\n"));
         let texts = [
             Some(run.id.to_string()),
@@ -85,6 +94,9 @@ impl Rows {
             Some(result.worker.clone()),
             Some(result.fingerprint.clone()).filter(|f| !f.is_empty()),
             earlier,
+            details.failed,
+            details.best_point,
+            details.jobs,
         ];
         let numbers = [
             Some(u64::from(run.repeat)),
@@ -100,6 +112,10 @@ impl Rows {
             Some(result.memory_bytes),
             Some(result.pushed_bytes),
             Some(u64::from(result.attempt)),
+            details.items,
+            details.failed_items,
+            details.launch_ns.map(|(recorded, _)| recorded),
+            details.launch_ns.map(|(_, best)| best),
         ];
         for (column, cell) in self.texts.iter_mut().zip(texts) {
             column.push(cell);

@@ -1,10 +1,23 @@
 //! What a run of a campaign does: the kinds of work, and what all of them have.
 
+mod bisect;
+mod details;
 mod field_hasher;
+mod fuzz;
+mod pipeline;
 mod replay;
+mod tuning;
+mod wasm;
 
+pub use bisect::{BisectDetails, BisectWork, KeptProducers};
+pub use details::RunDetails;
+pub(crate) use details::DetailColumns;
 pub(crate) use field_hasher::FieldHasher;
+pub use fuzz::{FailedSeed, FuzzDetails, FuzzWork};
+pub use pipeline::{PipelineDetails, PipelineWork};
 pub use replay::ReplayWork;
+pub use tuning::{TuningDetails, TuningOptions, TuningWork};
+pub use wasm::{WasmDetails, WasmOptions, WasmWork};
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -101,6 +114,16 @@ pub(crate) trait Work {
 pub enum WorkItem {
     /// Replays a recording.
     Replay(ReplayWork),
+    /// Runs a pipeline.
+    Pipeline(PipelineWork),
+    /// Tunes a launch.
+    Tuning(TuningWork),
+    /// Runs a batch of copies of a WebAssembly program.
+    Wasm(WasmWork),
+    /// Replays a recording with mutated inputs.
+    Fuzz(FuzzWork),
+    /// Bisects a recording.
+    Bisect(BisectWork),
 }
 
 impl WorkItem {
@@ -108,12 +131,22 @@ impl WorkItem {
     fn as_work(&self) -> &dyn Work {
         match self {
             Self::Replay(work) => work,
+            Self::Pipeline(work) => work,
+            Self::Tuning(work) => work,
+            Self::Wasm(work) => work,
+            Self::Fuzz(work) => work,
+            Self::Bisect(work) => work,
         }
     }
 
     fn as_work_mut(&mut self) -> &mut dyn Work {
         match self {
             Self::Replay(work) => work,
+            Self::Pipeline(work) => work,
+            Self::Tuning(work) => work,
+            Self::Wasm(work) => work,
+            Self::Fuzz(work) => work,
+            Self::Bisect(work) => work,
         }
     }
 

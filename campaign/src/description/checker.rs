@@ -2,6 +2,7 @@
 
 use super::DescriptionError;
 use kinescope_session::tuning::tolerance::parse_output_rule;
+use kinescope_session::wasm_program::WasmTarget;
 use replay_engine::client::targets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -64,13 +65,23 @@ impl Checker<'_> {
         let mut names = Vec::with_capacity(targets.len());
         for spanned in targets {
             let name = spanned.get_ref();
-            targets::parse(name).map_err(|e| self.error(spanned, e.to_string()))?;
+            if WasmTarget::parse(name).is_err() {
+                targets::parse(name).map_err(|e| self.error(spanned, e.to_string()))?;
+            }
             if !known.insert(name.clone()) {
                 return Err(self.error(spanned, format!("the target `{name}` is listed twice; use `repeats`")));
             }
             names.push(name.clone());
         }
         Ok(names)
+    }
+
+    /// Checks that the name is that of a device, which replays recordings.
+    pub fn device_target(&self, name: &str) -> Result<(), String> {
+        match targets::parse(name) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("the target `{name}` only runs WebAssembly programs; give this entry its own `targets`")),
+        }
     }
 
     /// Checks the tolerances of outputs.

@@ -45,6 +45,7 @@ fn result(leased: &LeasedRun) -> RunResult {
         worker: "w".into(),
         fingerprint: String::new(),
         outcome: None,
+        details: None,
     }
 }
 

@@ -30,6 +30,14 @@ impl<'a> CampaignFiles<'a> {
         self.campaign
     }
 
+    /// Checks the number of work items that an entry makes, before one more is added.
+    pub fn check_count(&self, entry: &CampaignEntry, count: usize) -> Result<(), MatrixError> {
+        match count >= MAX_WORK_ITEMS {
+            true => Err(entry.error(format!("more than {MAX_WORK_ITEMS} work items; divide the campaign"))),
+            false => Ok(()),
+        }
+    }
+
     /// Returns the name of a file in reports: its path in the campaign's folder, or else the whole path.
     pub fn name(&self, path: &Path) -> String {
         let name = path.strip_prefix(&self.campaign.folder).unwrap_or(path);

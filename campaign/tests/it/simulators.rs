@@ -1,83 +1,13 @@
 //! Whole campaigns on simulators in this process.
 
+use crate::farm::{Farm, G71};
 use kinescope_campaign::{
-    Attempt, Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Executor, FolderQueue, Matrix, RunMaterial,
-    RunNotice, RunQueue as _, RunResult, RunVerdict, Summary, compare, run_campaign, write_table,
+    Attempt, Executor, RunMaterial, RunQueue as _, RunVerdict, Summary, compare, write_table,
 };
 use kinescope_session::targets::Targets;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use trace_core::progress::Progress;
-
-const G71: &str = "software:mali-g71";
-
-fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../sample-traces")
-        .join(name)
-}
-
-/// A folder with copies of samples, and a campaign on them.
-struct Farm {
-    folder: tempfile::TempDir,
-    campaign: Campaign,
-    matrix: Matrix,
-}
-
-impl Farm {
-    fn new(samples: &[&str], text: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for name in samples {
-            std::fs::copy(sample(name), folder.path().join(name)).unwrap();
-        }
-        let file = folder.path().join("c.toml");
-        std::fs::write(&file, format!("version = 1\n{text}")).unwrap();
-        let campaign = Campaign::read(&file).unwrap();
-        let matrix = Matrix::expand(&campaign, &Progress::new()).unwrap();
-        Self {
-            folder,
-            campaign,
-            matrix,
-        }
-    }
-
-    fn open(&self, name: &str) -> (CampaignFolder, FolderQueue) {
-        let folder = CampaignFolder::create(&self.folder.path().join(name), &self.campaign.name).unwrap();
-        let queue = folder.open_queue().unwrap();
-        queue.add(&mut self.matrix.runs()).unwrap();
-        (folder, queue)
-    }
-
-    fn run(
-        &self,
-        folder: &CampaignFolder,
-        queue: &FolderQueue,
-        stop: &Progress,
-        notice: &(dyn Fn(&RunNotice<'_>) + Sync),
-    ) -> CampaignEnd {
-        let targets: Vec<String> = self.matrix.targets().into_iter().map(str::to_owned).collect();
-        let options = CampaignOptions {
-            worker: "tester".into(),
-            max_workers: 0,
-            target_wait: Duration::ZERO,
-            outcomes: folder.outcomes_path(),
-            targets: Targets::new(Some(self.folder.path().join("keys"))),
-        };
-        run_campaign(queue, &targets, &options, stop, notice).unwrap()
-    }
-
-    fn results(queue: &FolderQueue) -> Vec<(String, String, RunResult)> {
-        let mut all = Vec::new();
-        queue
-            .results(&mut |run, result| {
-                all.push((run.work.recording().name.clone(), run.target, result));
-                true
-            })
-            .unwrap();
-        all
-    }
-}
 
 #[test]
 fn every_cell_has_its_verdict_and_its_times() {

@@ -21,6 +21,47 @@ inputs = { image = \"digit.npy\" }
 without-containment = true
 ";
 
+const KINDS: &str = "version = 1
+targets = [\"software:mali-g71\"]
+[[pipelines]]
+path = \"*.kpipe\"
+labels = { second = \"software:mali-g52\" }
+inputs = { image = \"digit.npy\" }
+[[tuning]]
+path = \"saxpy.kine\"
+targets = [\"cuda:0\"]
+launch = \"saxpy:1\"
+block = \"32..=1024\"
+grid-y = \"1,2\"
+cache = [\"l1\"]
+launch-bounds = [\"256,4\"]
+search = \"halving:9\"
+tolerance = [\"arg0=f32:1e-5\"]
+launch-limit = 0.5
+modules = [\"a.ptx\"]
+[[wasm]]
+path = \"words.wasm\"
+targets = [\"cpu\", \"agent:lab/interpreter\"]
+inputs = \"texts/*\"
+batch = 10
+expected = \"out\"
+arguments = [\"-v\"]
+environment = { LANG = \"C\" }
+limit-fuel = 1000
+[[fuzz]]
+path = \"digits.kine\"
+inputs = [\"image\"]
+seeds = \"0..1000\"
+step = 50
+mutations = [\"bits\", \"special\"]
+[[bisect]]
+path = \"broken.kine\"
+producers = \"bytes\"
+max-candidates = 20
+";
+
+const FUZZ_WORK: &str = r#"{"kind":"fuzz","recording":{"path":"/a.kine","name":"a.kine","digest":"00"},"inputs":["image"],"first_seed":5,"seeds":3,"mutations":["bits","special"]}"#;
+const FUZZ_RESULT: &str = r#"{"run":"00112233445566778899aabbccddeeff","verdict":"failed","computed":true,"divergence":null,"failure":"x","on_target":"software:mali-g71","gpu":"","queued_ms":1,"started_ms":2,"ended_ms":3,"compile_ns":4,"upload_ns":5,"run_ns":6,"device_ns":7,"memory_bytes":4096,"pushed_bytes":10,"attempt":1,"earlier_attempts":[],"worker":"w","fingerprint":"","outcome":null,"details":{"kind":"fuzz","first_seed":5,"digests":["0011"],"diverged":0,"failed_count":1,"failed":[{"seed":5,"reason":"fault","files":{"image":"outcomes/x.bin"}}]}}"#;
 const RUN: &str =
     r#"{"target":"software:mali-g71","repeat":1,"work":"00112233445566778899aabbccddeeff","queued_ms":5,"position":7}"#;
 const WORK: &str = r#"{"kind":"replay","recording":{"path":"/a.kine","name":"a.kine","digest":"00"},"tolerance":["exact"],"without_containment":false,"keep_outcomes":"none"}"#;
@@ -31,6 +72,7 @@ const RESULT: &str = r#"{"run":"00112233445566778899aabbccddeeff","verdict":"div
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
     add("campaign_description", "whole", DESCRIPTION.into());
+    add("campaign_description", "kinds", KINDS.into());
     add(
         "campaign_description",
         "small",
@@ -47,6 +89,8 @@ pub fn add(add: Add<'_>) {
         ("lease", LEASE),
         ("attempts", ATTEMPTS),
         ("result", RESULT),
+        ("fuzz-work", FUZZ_WORK),
+        ("fuzz-result", FUZZ_RESULT),
     ] {
         add("campaign_entry", name, text.into());
     }

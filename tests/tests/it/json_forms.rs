@@ -1006,6 +1006,7 @@ fn campaigns() {
     let (file, first, second) = (at("c.toml"), at("first"), at("second"));
     let check = json(&["campaign", "check", &file], 0);
     assert_form(&check, &forms::CAMPAIGN_CHECK, "");
+    assert_each(&check["kinds"], &forms::CAMPAIGN_KIND, "");
     for (matched, out) in [(1, &first), (0, &second)] {
         // The agent that is not there is a line on standard error.
         let ended = run(["campaign", "run", &file, "-o", out, "--json"]);

@@ -1,4 +1,4 @@
-//! `campaign`: replays many recordings on many targets, and reports and compares the results.
+//! `campaign`: runs many recordings and other work on many targets, and reports and compares the results.
 
 mod check;
 mod diff;
@@ -36,9 +36,10 @@ enum CampaignCommand {
     Check(check::CheckArguments),
     /// Run a campaign, or go on with one that was stopped
     ///
-    /// Every recording is replayed on every target, as often as the description says. The folder holds the queue, the
-    /// table of results and kept outcomes. After a stop or a crash, the same command goes on: no run is lost, and a run
-    /// that may have executed before is marked as repeated. The exit code is 1 if a run does not match.
+    /// Every recording is replayed on every target, as often as the description says. So are pipelines, tunings, batches
+    /// of WebAssembly programs, seeds of mutated inputs, and bisections. The folder holds the queue, the table of results
+    /// and kept outcomes. After a stop or a crash, the same command goes on: no run is lost, and a run that may have
+    /// executed before is marked as repeated. The exit code is 1 if a run does not match.
     Run(Box<run::RunArguments>),
     /// Show how many runs of a campaign are done
     Status(status::StatusArguments),
@@ -46,7 +47,8 @@ enum CampaignCommand {
     Report(report::ReportArguments),
     /// Compare two campaigns cell by cell
     ///
-    /// A cell is a recording with its options on a target. The exit code is 1 if a verdict differs.
+    /// A cell is a recording or other work with its options on a target. The exit code is 1 if a verdict differs, or an
+    /// output that must be the same.
     Diff(diff::DiffArguments),
 }
 

@@ -839,13 +839,18 @@ pub const OUT_OF_BOUNDS_BUFFER: Form = form(
 pub const CAMPAIGN_CHECK: Form = form(
     "app/src/cli/verbs/campaign/check.rs",
     "MatrixReport",
-    "campaign:s recordings:n targets:a runs:n",
+    "campaign:s recordings:n kinds:a targets:a runs:n",
+);
+pub const CAMPAIGN_KIND: Form = form(
+    "app/src/cli/verbs/campaign/check.rs",
+    "KindReport",
+    "kind:s items:n runs:n",
 );
 pub const CAMPAIGN_RUN: Form = form(
     "app/src/cli/verbs/campaign/run.rs",
     "CampaignReport",
-    "campaign:s folder:s results:s runs:n done:n queued:n matched:n diverged:n failed:n refused:n repeated:n added:n \
-     stopped:b given_up:a duration_ns:n",
+    "campaign:s folder:s results:s runs:n done:n queued:n matched:n diverged:n failed:n refused:n repeated:n unequal:n \
+     added:n stopped:b given_up:a duration_ns:n",
 );
 pub const UNUSED_TARGET: Form = form("app/src/cli/verbs/campaign/run.rs", "UnusedTarget", "target:s reason:s");
 pub const CAMPAIGN_STATUS: Form = form(
@@ -871,7 +876,7 @@ pub const CAMPAIGN_DIFF: Form = form(
 pub const CAMPAIGN_CELL: Form = form(
     "campaign/src/comparison.rs",
     "CellDifference",
-    "change:s recording:s options:s target:s verdict_before:s? verdict:s? run_ns_before:n? run_ns:n? event:n? text:s? \
+    "change:s kind:s recording:s options:s target:s verdict_before:s? verdict:s? run_ns_before:n? run_ns:n? event:n? text:s? \
      recording_changed:b",
 );
 pub const TUNE: Form = form(

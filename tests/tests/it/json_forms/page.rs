@@ -674,7 +674,7 @@ const PAGE: &[Section] = &[
         level: 3,
         heading: "`campaign check`",
         text: "",
-        forms: &[("", &forms::CAMPAIGN_CHECK)],
+        forms: &[("", &forms::CAMPAIGN_CHECK), ("`kinds[]`", &forms::CAMPAIGN_KIND)],
         after: "",
     },
     Section {

@@ -19,12 +19,47 @@ pub struct CheckArguments {
 struct MatrixReport {
     /// Name of the campaign.
     campaign: String,
-    /// Number of recordings, each with its options.
+    /// Number of work items: recordings, each with its options, and the like.
     recordings: u64,
+    /// The same for each kind of work.
+    kinds: Vec<KindReport>,
     /// Targets.
     targets: Vec<String>,
     /// Number of runs.
     runs: u64,
+}
+
+/// The work of one kind.
+#[derive(Serialize)]
+struct KindReport {
+    /// `replay`, `pipeline`, `tuning`, `wasm`, `fuzz` or `bisect`.
+    kind: &'static str,
+    /// Number of work items.
+    items: u64,
+    /// Number of runs.
+    runs: u64,
+}
+
+/// Returns the name of a work item of a kind.
+fn item_name(kind: &str) -> &'static str {
+    match kind {
+        "replay" => "recording",
+        "pipeline" => "pipeline",
+        "tuning" => "tuning",
+        "wasm" => "batch",
+        "fuzz" => "range of seeds",
+        _ => "bisection",
+    }
+}
+
+/// Formats a number of work items: `3 batches`, `1 range of seeds`.
+fn count_items(count: u64, name: &str) -> String {
+    match (count, name) {
+        (1, _) => format!("1 {name}"),
+        (n, "batch") => format!("{n} batches"),
+        (n, "range of seeds") => format!("{n} ranges of seeds"),
+        (n, _) => format_count(n, name),
+    }
 }
 
 /// Reads a description and finds its recordings.
@@ -44,6 +79,11 @@ pub fn run(arguments: &CheckArguments, out: &mut Out) -> Result<Exit, Failure> {
     let report = MatrixReport {
         campaign: campaign.name,
         recordings: matrix.work_count() as u64,
+        kinds: matrix
+            .kinds()
+            .into_iter()
+            .map(|(kind, (items, runs))| KindReport { kind, items, runs })
+            .collect(),
         targets: matrix.targets().into_iter().map(str::to_owned).collect(),
         runs: matrix.len(),
     };
@@ -51,10 +91,11 @@ pub fn run(arguments: &CheckArguments, out: &mut Out) -> Result<Exit, Failure> {
         out.value(&report)?;
         return Ok(Exit::Good);
     }
+    let items = report.kinds.iter().map(|k| count_items(k.items, item_name(k.kind)));
     out.line(format_args!(
         "{}: {}, {}, {}",
         report.campaign,
-        format_count(report.recordings, "recording"),
+        items.collect::<Vec<_>>().join(", "),
         format_count(report.targets.len() as u64, "target"),
         format_count(report.runs, "run")
     ))?;

@@ -27,7 +27,7 @@ pub struct ReportArguments {
 struct PageReport {
     /// The page.
     path: String,
-    /// Number of cells: recordings with their options, by targets.
+    /// Number of cells: recordings and other work with their options, by targets.
     cells: u64,
     /// Number of results.
     runs: u64,

@@ -7,7 +7,7 @@ use crate::cli::replay_arguments::Keys;
 use crate::cli::{Exit, Failure, Out, progress_line, signals};
 use clap::Args;
 use kinescope_campaign::{
-    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Counts, FolderQueue, Matrix, QueueError, RunNotice,
+    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Counts, FolderQueue, LeasedRun, Matrix, QueueError, RunNotice,
     RunQueue as _, RunResult, RunVerdict, Summary, run_campaign, write_table,
 };
 use serde::Serialize;
@@ -60,6 +60,9 @@ struct CampaignReport {
     refused: u64,
     /// Number of results whose earlier attempt may have executed too.
     repeated: u64,
+    /// Number of cells whose repeats gave different results, although they must not: outputs of pipelines and programs,
+    /// outcomes of seeds.
+    unequal: u64,
     /// Number of results that this call added.
     added: u64,
     /// Whether this call was stopped by a signal.
@@ -136,7 +139,7 @@ fn run_here(
     };
     folder.write_queue_status(queue, true)?;
     let begun = queue.counts()?;
-    progress_line::run_with_progress("replaying", |shown, _| {
+    progress_line::run_with_progress("running", |shown, _| {
         shown.set_total(begun.total());
         // Cancels nothing: the campaign has a progress of its own.
         let _ = shown.advance(begun.done);
@@ -168,19 +171,29 @@ fn is_new(notice: &RunNotice<'_>, printed: &Mutex<BTreeSet<(String, String, RunV
     let RunNotice::Done(leased, result) = notice else {
         return true;
     };
-    let recording = leased.run.work.recording().name.clone();
     let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
-    printed.insert((recording, leased.run.target.clone(), result.verdict))
+    printed.insert((name(leased), leased.run.target.clone(), result.verdict))
+}
+
+/// Returns the name of the work of a run: its file, and what distinguishes it.
+fn name(leased: &LeasedRun) -> String {
+    let work = &leased.run.work;
+    let (recording, options) = (&work.recording().name, work.describe_options());
+    match (work.kind(), options.is_empty()) {
+        ("replay", _) => recording.clone(),
+        (kind, true) => format!("{kind} of {recording}"),
+        (kind, false) => format!("{kind} of {recording} ({options})"),
+    }
 }
 
 /// Prints what a user waits for: runs that do not match, repeats, targets that cannot be used.
 fn describe(notice: &RunNotice<'_>) {
     match notice {
         RunNotice::Done(leased, result) if result.verdict != RunVerdict::Match => {
-            let recording = &leased.run.work.recording().name;
             complain(format_args!(
-                "{} {recording} on {}{}",
+                "{} {} on {}{}",
                 result.verdict.name(),
+                name(leased),
                 result.on_target,
                 describe_reason(result)
             ));
@@ -188,7 +201,7 @@ fn describe(notice: &RunNotice<'_>) {
         RunNotice::Done(..) => {}
         RunNotice::Repeated(leased, reason) => complain(format_args!(
             "{} on {} is repeated: {reason}",
-            leased.run.work.recording().name,
+            name(leased),
             leased.run.target
         )),
         RunNotice::Unavailable(target, reason) => complain(format_args!("{target} cannot be used now: {reason}")),
@@ -228,6 +241,7 @@ fn report(
         failed: summary.results_with(RunVerdict::Failed),
         refused: summary.results_with(RunVerdict::Refused),
         repeated: summary.repeated,
+        unequal: summary.unequal_cells(),
         added: end.done,
         stopped: end.stopped,
         given_up: given_up
@@ -259,6 +273,10 @@ fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
             "  {} repeated: an earlier attempt may have executed too",
             report.repeated
         ))?;
+    }
+    if report.unequal > 0 {
+        let cells = format_count(report.unequal, "cell");
+        out.line(format_args!("  {cells} with different results of its repeats"))?;
     }
     for unused in &report.given_up {
         out.line(format_args!("{} is not used: {}", unused.target, unused.reason))?;

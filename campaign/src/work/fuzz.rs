@@ -1,0 +1,135 @@
+//! Replays of a recording with mutated inputs, one for each seed of a range, as work of a campaign.
+
+use super::details::{DetailColumns, Details, RunDetails, list_names};
+use super::{FieldHasher, KeptOutcomes, Locate, RecordingFile, Work};
+use crate::mutation::MutationKind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Replays with mutated inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FuzzWork {
+    /// The recording.
+    pub recording: RecordingFile,
+    /// Names of the buffers whose contents are mutated.
+    pub inputs: Vec<String>,
+    /// The first seed.
+    pub first_seed: u64,
+    /// Number of seeds.
+    pub seeds: u64,
+    /// The kinds of mutation that a seed chooses from.
+    pub mutations: Vec<MutationKind>,
+    /// Time limit of each replay, seconds; `None` for the default one.
+    #[serde(default)]
+    pub time_limit_s: Option<u64>,
+    /// Whether a target without containment is accepted.
+    #[serde(default)]
+    pub without_containment: bool,
+    /// Whether the outcome of the first failed seed is kept.
+    #[serde(default)]
+    pub keep_outcomes: KeptOutcomes,
+}
+
+impl Work for FuzzWork {
+    fn kind(&self) -> &'static str {
+        "fuzz"
+    }
+
+    fn recording(&self) -> &RecordingFile {
+        &self.recording
+    }
+
+    fn files(&self) -> Vec<(&PathBuf, &str)> {
+        vec![(&self.recording.path, self.recording.digest.as_str())]
+    }
+
+    fn relocate(&mut self, locate: &mut Locate<'_>) {
+        self.recording.relocate(locate);
+    }
+
+    fn describe_options(&self) -> String {
+        let last = self.first_seed.saturating_add(self.seeds);
+        format!("{}, seeds {}..{last}", self.inputs.join(" "), self.first_seed)
+    }
+
+    fn hash_into(&self, hasher: &mut FieldHasher<'_>) {
+        hasher.add("fuzz");
+        // Another generator gives other bytes for the same seed.
+        hasher.add(crate::mutation::GENERATOR);
+        hasher.add(&self.recording.digest);
+        hasher.add_list(&self.inputs);
+        hasher.add_number(self.first_seed);
+        hasher.add_number(self.seeds);
+        let names: Vec<&str> = self.mutations.iter().map(|m| m.name()).collect();
+        hasher.add_list(&names);
+        hasher.add_option(self.time_limit_s);
+        hasher.add(if self.without_containment { "uncontained" } else { "" });
+    }
+}
+
+/// A seed whose replay failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedSeed {
+    /// The seed.
+    pub seed: u64,
+    /// Why: a fault, a hang, a refusal.
+    pub reason: String,
+    /// The mutated inputs by the name of the buffer, in the campaign's folder: raw bytes, as `replay --input` takes them.
+    pub files: BTreeMap<String, PathBuf>,
+}
+
+/// The result of some seeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FuzzDetails {
+    /// The first seed.
+    pub first_seed: u64,
+    /// Digest of each seed's outcome, 16 hex digits: its verdict, its outputs and the number of its faults.
+    pub digests: Vec<String>,
+    /// Number of seeds whose replay differs from the recording; that is no failure.
+    pub diverged: u64,
+    /// Number of seeds whose replay failed.
+    pub failed_count: u64,
+    /// The first of them.
+    pub failed: Vec<FailedSeed>,
+}
+
+impl FuzzDetails {
+    /// Returns the seeds whose outcomes differ between two results of the same seeds.
+    #[must_use]
+    pub fn differing_seeds(&self, other: &Self) -> Vec<u64> {
+        if self.first_seed != other.first_seed {
+            return Vec::new();
+        }
+        let pairs = self.digests.iter().zip(&other.digests);
+        let numbered = (self.first_seed..).zip(pairs);
+        numbered.filter(|(_, (a, b))| a != b).map(|(seed, _)| seed).collect()
+    }
+}
+
+impl Details for FuzzDetails {
+    fn columns(&self) -> DetailColumns {
+        let seeds: Vec<String> = self.failed.iter().map(|f| f.seed.to_string()).collect();
+        DetailColumns {
+            items: Some(self.digests.len() as u64),
+            failed_items: Some(self.failed_count),
+            failed: (!seeds.is_empty()).then(|| seeds.join(" ")),
+            ..DetailColumns::default()
+        }
+    }
+
+    fn describe(&self) -> String {
+        let count = self.digests.len();
+        match self.failed_count {
+            0 => format!("{count} seeds, {} differ from the recording", self.diverged),
+            n => format!("{n} of {count} seeds: {}", list_names(self.failed.iter().map(|f| f.seed), 8)),
+        }
+    }
+
+    fn describe_change(&self, later: &RunDetails) -> Option<String> {
+        let RunDetails::Fuzz(later) = later else { return None };
+        let seeds = self.differing_seeds(later);
+        (!seeds.is_empty()).then(|| format!("other outcomes of the seeds {}", list_names(seeds.iter(), 16)))
+    }
+}
