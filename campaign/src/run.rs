@@ -166,10 +166,10 @@ mod tests {
         let ids: Vec<String> = works.iter().map(id).collect();
         let expected = [
             "30aae1899c8d42c8cfb60ff5475c9087",
-            "PIN_TUNING",
-            "PIN_WASM",
-            "PIN_FUZZ",
-            "PIN_BISECT",
+            "b2486900e337d65b5f573e0ff7cf7c68",
+            "377052bb6685fd2ea7296931806d024d",
+            "2f40c511d96deb7021bfd8795b0df410",
+            "190d41a37491bdccf1b250b63cbe7d8c",
         ];
         assert_eq!(ids, expected);
     }

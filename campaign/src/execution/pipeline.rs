@@ -96,9 +96,11 @@ impl PipelineWork {
             match executor.targets.open(&target) {
                 Err(e) if is_temporary(&e) => {
                     // A stage that ran makes it an attempt that counts.
-                    return Err(match ended.report.stages.len() {
-                        0 | 1 => Stop::NotStarted(e.to_string()),
-                        _ => Stop::Lost(e.to_string()),
+                    let mut stages = ended.report.stages.iter();
+                    let has_run = stages.any(|s| s.target.is_some() && s.verdict == PipelineVerdict::Match);
+                    return Err(match has_run {
+                        false => Stop::NotStarted(e.to_string()),
+                        true => Stop::Lost(e.to_string()),
                     });
                 }
                 _ => {}

@@ -18,6 +18,7 @@ mod board_hung;
 mod board_in_the_box;
 mod board_iommu;
 mod campaign;
+mod campaign_kinds;
 mod chains;
 mod checkpoints;
 mod comparing;
