@@ -13,6 +13,7 @@ pub use bisect::{BisectDetails, BisectWork, KeptProducers};
 pub use details::RunDetails;
 pub(crate) use details::DetailColumns;
 pub(crate) use field_hasher::FieldHasher;
+pub(crate) use fuzz::MAX_RUN_SEEDS;
 pub use fuzz::{FailedSeed, FuzzDetails, FuzzWork};
 pub use pipeline::{PipelineDetails, PipelineWork};
 pub use replay::ReplayWork;

@@ -5,15 +5,15 @@ use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawE
 use crate::description::CampaignEntry;
 use crate::matrix::{CampaignFiles, MatrixError};
 use crate::mutation::MutationKind;
-use crate::work::{FuzzWork, WorkItem};
+use crate::work::{FuzzWork, MAX_RUN_SEEDS, WorkItem};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
 use trace_core::ranges;
 
-/// Allowed numbers of seeds of a run. Its result has a digest of each.
-const STEPS: (u64, u64) = (1, 4096);
+/// Allowed numbers of seeds of a run.
+const STEPS: (u64, u64) = (1, MAX_RUN_SEEDS);
 /// Default number of seeds of a run.
 const STEP: u64 = 100;
 /// Maximum number of seeds of an entry.

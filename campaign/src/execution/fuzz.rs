@@ -5,7 +5,7 @@ use super::stop::Stop;
 use super::{Execute, Executor, RunMaterial};
 use crate::mutation::mutate;
 use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
-use crate::work::{FailedSeed, FuzzDetails, FuzzWork, KeptOutcomes, RunDetails};
+use crate::work::{FailedSeed, FuzzDetails, FuzzWork, KeptOutcomes, MAX_RUN_SEEDS, RunDetails};
 use kinescope_files::buffer_index::Buffers;
 use kinescope_files::changes::RecordedContents as _;
 use kinescope_session::replay::request::{ReplayRequest, RequestError, limit_time};
@@ -39,6 +39,11 @@ impl Execute for FuzzWork {
         result: &mut RunResult,
         progress: &Progress,
     ) -> Result<(), Stop> {
+        // Work may come from another machine.
+        if self.seeds > MAX_RUN_SEEDS {
+            let seeds = self.seeds;
+            return Err(Stop::Refused(format!("a run has {seeds} seeds (at most {MAX_RUN_SEEDS})")));
+        }
         let recording = executor.open(&self.recording, material, progress)?;
         let inputs = self.find_inputs(&recording, progress)?;
         let device = executor.lease_for_run()?.info().clone();

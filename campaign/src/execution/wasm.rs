@@ -12,6 +12,10 @@ use trace_core::progress::Progress;
 use wasm_gpu::GpuOptions;
 use wasm_run::{BackendError, Input, Limits, PAGE_BYTES, ProgramRun, RunEnd, RunOptions};
 
+/// Maximum size of a copy's memory, pages: 4 GiB.
+const MAX_PAGES: u32 = 1 << 16;
+/// Maximum number of inputs of a run: its result has a digest of each.
+const MAX_BATCH: usize = 4096;
 /// Maximum number of failed inputs that a result names.
 const MAX_FAILED: usize = 1000;
 
@@ -24,6 +28,10 @@ impl Execute for WasmWork {
         progress: &Progress,
     ) -> Result<(), Stop> {
         let refused = |e: &dyn std::fmt::Display| Stop::Refused(e.to_string());
+        // Work may come from another machine.
+        if self.inputs.len() > MAX_BATCH {
+            return Err(Stop::Refused(format!("the batch has more than {MAX_BATCH} inputs")));
+        }
         let target = WasmTarget::parse(&executor.target).map_err(|e| refused(&e))?;
         let path = material.checked(&self.program.path, &self.program.digest, progress)?;
         let program = open_file(path).map_err(|e| refused(&format_args!("{}: {e}", path.display())))?;
@@ -81,7 +89,7 @@ impl WasmWork {
         let options = &self.options;
         let default = RunOptions::default();
         let arguments = options.arguments.iter().map(|a| a.clone().into_bytes());
-        let pages = |bytes: u64| u32::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(u32::MAX);
+        let pages = |bytes: u64| u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_or(MAX_PAGES, |n| n.min(MAX_PAGES));
         RunOptions {
             function: options.function.clone().unwrap_or(default.function),
             arguments: std::iter::once(self.program_name().into_bytes())

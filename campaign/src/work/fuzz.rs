@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Maximum number of seeds of a run: its result has a digest of each.
+pub(crate) const MAX_RUN_SEEDS: u64 = 4096;
+
 /// Replays with mutated inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +20,7 @@ pub struct FuzzWork {
     pub inputs: Vec<String>,
     /// The first seed.
     pub first_seed: u64,
-    /// Number of seeds.
+    /// Number of seeds, at most 4096.
     pub seeds: u64,
     /// The kinds of mutation that a seed chooses from.
     pub mutations: Vec<MutationKind>,

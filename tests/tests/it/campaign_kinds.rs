@@ -89,7 +89,8 @@ repeats = 2
     assert_eq!(details.digests.len(), 40);
     assert!(details.failed_count > 0 && details.failed_count < 40, "{details:?}");
     let failed = &details.failed[0];
-    assert!(failed.reason.contains("CUDA_ERROR_ILLEGAL_ADDRESS") || failed.reason.contains("longer than"), "{failed:?}");
+    // Mutated orders make the kernel write to an illegal or a misaligned address, or never end.
+    assert!(failed.reason.contains("CUDA_ERROR_") || failed.reason.contains("longer than"), "{failed:?}");
     let file = out.join(&failed.files["in0"]);
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 16);
     let recording = cuda.file("faulty-copy.kine");
