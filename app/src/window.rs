@@ -2,6 +2,7 @@
 
 mod app;
 mod arrange;
+mod campaigns;
 pub mod command;
 mod comparing;
 mod contents;
@@ -148,6 +149,11 @@ fn system_chooser() -> Chooser {
             Pick::Plan => rfd::FileDialog::new()
                 .set_title("Open plan")
                 .add_filter("plans", &["txt", "plan"])
+                .add_filter("all files", &["*"])
+                .pick_file(),
+            Pick::CampaignDescription => rfd::FileDialog::new()
+                .set_title("Open description of a campaign")
+                .add_filter("descriptions", &["toml"])
                 .add_filter("all files", &["*"])
                 .pick_file(),
             Pick::Pipeline => rfd::FileDialog::new()

@@ -187,12 +187,7 @@ impl Executor {
     }
 
     /// Returns an open recording. Its bytes must be those that were queued.
-    fn open(
-        &mut self,
-        file: &RecordingFile,
-        material: &RunMaterial,
-        progress: &Progress,
-    ) -> Result<Recording, Stop> {
+    fn open(&mut self, file: &RecordingFile, material: &RunMaterial, progress: &Progress) -> Result<Recording, Stop> {
         let digest = &file.digest;
         if let Some((_, recording)) = self.opened.iter().find(|(known, _)| known == digest) {
             return Ok(recording.clone());

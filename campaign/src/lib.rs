@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod run_result;
 mod scheduler;
+mod snapshot;
 mod summary;
 mod table;
 mod work;
@@ -24,23 +25,24 @@ mod work;
 pub use campaign_folder::{CampaignFolder, FolderError, StatusFile, describe_queue};
 pub use comparison::{CampaignDifference, CellChange, CellDifference, compare};
 pub use description::{
-    BisectEntry, Campaign, CampaignEntry, DescriptionError, EntryWork, FuzzEntry, MAX_DESCRIPTION_BYTES, PipelinesEntry,
-    RecordingsEntry, TuningEntry, WasmEntry,
+    BisectEntry, Campaign, CampaignEntry, DescriptionError, EntryWork, FuzzEntry, MAX_DESCRIPTION_BYTES,
+    PipelinesEntry, RecordingsEntry, TuningEntry, WasmEntry,
 };
 pub use execution::{Attempt, Executor, RunMaterial, is_temporary};
 pub use file_digest::{DigestError, digest_path};
 pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, parse_entry};
 pub use matrix::{Matrix, MatrixError};
+pub use mutation::MutationKind;
 pub use queue::{Counts, FinishedRun, QueueError, RunQueue, TargetCounts};
 pub use report::render_report;
 pub use run::{LeasedRun, Run, RunId};
 pub use run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
 pub use scheduler::{CampaignEnd, CampaignOptions, RunNotice, run_campaign};
+pub use snapshot::{CellRun, Snapshot};
 pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets};
 pub use table::{TableFileError, write_table};
-pub use mutation::MutationKind;
 pub use work::{
-    BisectDetails, BisectWork, FailedSeed, FuzzDetails, FuzzWork, InputFile, KeptOutcomes, KeptProducers, PipelineDetails,
-    PipelineWork, RecordingFile, ReplayWork, RunDetails, TuningDetails, TuningOptions, TuningWork, WasmDetails,
-    WasmOptions, WasmWork, WorkItem,
+    BisectDetails, BisectWork, FailedSeed, FuzzDetails, FuzzWork, InputFile, KeptOutcomes, KeptProducers,
+    PipelineDetails, PipelineWork, RecordingFile, ReplayWork, RunDetails, TuningDetails, TuningOptions, TuningWork,
+    WasmDetails, WasmOptions, WasmWork, WorkItem,
 };

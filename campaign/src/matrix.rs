@@ -136,8 +136,8 @@ impl Matrix {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use super::*;
+    use std::path::Path;
 
     fn campaign(folder: &Path, text: &str) -> Campaign {
         Campaign::parse(

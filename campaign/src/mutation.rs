@@ -93,7 +93,9 @@ pub(crate) fn mutate(bytes: &mut [u8], element: ElementType, seed: u64, buffer: 
     }
     let mut numbers = Numbers::new(seed, buffer);
     for _ in 0..=numbers.below(MAX_MUTATIONS) {
-        let Some(kind) = kinds.get(numbers.index(kinds.len())) else { return };
+        let Some(kind) = kinds.get(numbers.index(kinds.len())) else {
+            return;
+        };
         match kind {
             MutationKind::Bits => flip_bits(bytes, &mut numbers),
             MutationKind::Bytes => replace_bytes(bytes, &mut numbers),

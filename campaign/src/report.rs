@@ -30,7 +30,9 @@ pub fn render_report(
 ) -> String {
     let mut kinds: BTreeMap<usize, (&str, MatrixRows<'_>)> = BTreeMap::new();
     for (key, cell) in &summary.cells {
-        let (_, rows) = kinds.entry(order(key.kind)).or_insert_with(|| (key.kind, MatrixRows::new()));
+        let (_, rows) = kinds
+            .entry(order(key.kind))
+            .or_insert_with(|| (key.kind, MatrixRows::new()));
         let row = rows.entry((&key.recording, &key.options)).or_default();
         row.insert(&key.target, cell);
     }

@@ -154,7 +154,9 @@ mod tests {
             format!(r#"{{"kind":"pipeline","pipeline":{file},"labels":{{"x":"cuda:1"}}}}"#),
             format!(r#"{{"kind":"tuning","recording":{file},"options":{{"values":{{"block":"64"}}}}}}"#),
             format!(r#"{{"kind":"wasm","program":{file},"inputs":{{"i":{{"path":"/i","digest":"01"}}}}}}"#),
-            format!(r#"{{"kind":"fuzz","recording":{file},"inputs":["a"],"first_seed":1,"seeds":2,"mutations":["bits"]}}"#),
+            format!(
+                r#"{{"kind":"fuzz","recording":{file},"inputs":["a"],"first_seed":1,"seeds":2,"mutations":["bits"]}}"#
+            ),
             format!(r#"{{"kind":"bisect","recording":{file},"max_candidates":9}}"#),
         ];
         let id = |text: &String| {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const MAX_TIMES: usize = 1000;
 
 /// What identifies a cell in two campaigns. The recording's content may differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
     /// The kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
     pub kind: &'static str,
@@ -21,6 +21,19 @@ pub struct CellKey {
     pub options: String,
     /// Target.
     pub target: String,
+}
+
+impl CellKey {
+    /// Returns the key of the cell that a run belongs to.
+    #[must_use]
+    pub fn for_run(run: &Run) -> Self {
+        Self {
+            kind: run.work.kind(),
+            recording: run.work.recording().name.clone(),
+            options: run.work.describe_options(),
+            target: run.target.clone(),
+        }
+    }
 }
 
 /// The verdict on all repeats of a cell: the worst one.
@@ -199,7 +212,8 @@ impl Summary {
             let Some(details) = cell.details.as_ref().filter(|_| cell.verdict != CellVerdict::Refused) else {
                 continue;
             };
-            let is_same_work = |a: &CellKey| (a.kind, &a.recording, &a.options) == (key.kind, &key.recording, &key.options);
+            let is_same_work =
+                |a: &CellKey| (a.kind, &a.recording, &a.options) == (key.kind, &key.recording, &key.options);
             match first.filter(|(before, _)| is_same_work(before)) {
                 Some((before, expected)) => {
                     if let Some(text) = expected.describe_change(details) {
@@ -219,12 +233,7 @@ impl Summary {
 
 fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
     let recording = run.work.recording();
-    let key = CellKey {
-        kind: run.work.kind(),
-        recording: recording.name.clone(),
-        options: run.work.describe_options(),
-        target: run.target.clone(),
-    };
+    let key = CellKey::for_run(run);
     let verdict = CellVerdict::from(result.verdict);
     let open = cells.entry(key).or_insert_with(|| OpenCell {
         cell: Cell {

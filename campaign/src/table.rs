@@ -77,7 +77,10 @@ const NUMBERS: [&str; 17] = [
 impl Rows {
     fn push(&mut self, run: &Run, result: &RunResult) {
         let recording = run.work.recording();
-        let details = result.details.as_ref().map_or_else(DetailColumns::default, RunDetails::columns);
+        let details = result
+            .details
+            .as_ref()
+            .map_or_else(DetailColumns::default, RunDetails::columns);
         let earlier = (!result.earlier_attempts.is_empty()).then(|| result.earlier_attempts.join("\n"));
         let texts = [
             Some(run.id.to_string()),

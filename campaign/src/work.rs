@@ -10,8 +10,8 @@ mod tuning;
 mod wasm;
 
 pub use bisect::{BisectDetails, BisectWork, KeptProducers};
-pub use details::RunDetails;
 pub(crate) use details::DetailColumns;
+pub use details::RunDetails;
 pub(crate) use field_hasher::FieldHasher;
 pub(crate) use fuzz::MAX_RUN_SEEDS;
 pub use fuzz::{FailedSeed, FuzzDetails, FuzzWork};

@@ -166,6 +166,7 @@ table! {
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_recording,            view::show_replay;
     "show-tune",        "Tune",                                Panels, None,                has_recording,            view::show_tune;
     "show-pipeline",    "Pipeline",                            Panels, None,                has_recording,            view::show_pipeline;
+    "show-campaign",    "Campaign",                            Panels, None,                has_recording,            view::show_campaign;
     "show-compare",     "Compare",                             Panels, None,                has_recording,            view::show_compare;
     "compare-rules",    "Comparison rules",                    Panels, None,                has_comparison,     compare::show_rules;
     "show-notebook",    "Notebook",                            Panels, ctrl_shift(M),       has_recording,            view::show_notebook;

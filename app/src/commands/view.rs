@@ -190,6 +190,7 @@ show! {
     show_replay "replay"
     show_tune "tune"
     show_pipeline "pipeline"
+    show_campaign "campaign"
     show_compare "compare"
     show_notebook "notebook"
     show_problems "problems"

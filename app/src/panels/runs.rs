@@ -1,5 +1,6 @@
 //! Panels that run a recording again: with other inputs, on a target, with other launch settings.
 
+pub mod campaign;
 pub mod inputs;
 pub mod pipeline;
 pub mod replay;

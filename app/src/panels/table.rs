@@ -7,7 +7,7 @@ use super::contents::{memory, screen};
 use super::driver_trace::{address_space, objects, push_buffer};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, findings, notebook, plots, timeline};
-use super::runs::{inputs, pipeline, replay, tune};
+use super::runs::{campaign, inputs, pipeline, replay, tune};
 use super::views::PanelContext;
 use super::{compare, log, wasm};
 use crate::theme::{icons, palette, widgets};
@@ -149,6 +149,11 @@ pub static PANELS: &[Panel] = &[
         id: "pipeline",
         title: "Pipeline",
         ui: |d, ui| pipeline::ui(&mut d.views.pipeline, d.actions, ui),
+    },
+    Panel {
+        id: "campaign",
+        title: "Campaign",
+        ui: |d, ui| campaign::ui(&mut d.views.campaign, d.actions, ui),
     },
     Panel {
         id: "notebook",

@@ -7,7 +7,7 @@ use super::contents::{memory, screen};
 use super::driver_trace::{address_space, objects, push_buffer};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, notebook, plots, timeline};
-use super::runs::{inputs, pipeline, tune};
+use super::runs::{campaign, inputs, pipeline, tune};
 use super::wasm;
 use kinescope_session::Document;
 use std::any::{Any, TypeId};
@@ -63,6 +63,8 @@ pub struct Views {
     pub tune: tune::View,
     /// State of the Pipeline panel.
     pub pipeline: pipeline::View,
+    /// State of the Campaign panel.
+    pub campaign: campaign::View,
     /// State of the WebAssembly panel.
     pub wasm: wasm::View,
 }
@@ -117,9 +119,10 @@ impl PanelStates for Views {
             screen,
             tune,
             pipeline,
+            campaign,
             wasm,
         } = self;
-        let states: [&mut dyn Any; 20] = [
+        let states: [&mut dyn Any; 21] = [
             timeline,
             events,
             registers,
@@ -139,6 +142,7 @@ impl PanelStates for Views {
             screen,
             tune,
             pipeline,
+            campaign,
             wasm,
         ];
         states.into_iter().find(|state| (**state).type_id() == of)

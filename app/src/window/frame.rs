@@ -5,7 +5,8 @@ use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
 use super::{
-    contents, keys_sheet, memory_trace, naming, palette, path_prompt, pipelines, running, shell, trimming, tuning,
+    campaigns, contents, keys_sheet, memory_trace, naming, palette, path_prompt, pipelines, running, shell, trimming,
+    tuning,
 };
 use crate::panels;
 use crate::panels::common::actions::UiAction;
@@ -144,6 +145,11 @@ impl App {
             UiAction::Tune { target, tune } => tuning::run(self, ctx, target, *tune),
             UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
             UiAction::MeasureLaunches(target) => memory_trace::measure(self, ctx, &target),
+            UiAction::ChooseCampaign => campaigns::choose(self, ctx),
+            UiAction::ChooseCampaignDescription => campaigns::choose_description(self, ctx),
+            UiAction::ReadCampaign(path) => campaigns::read_again(self, ctx, path),
+            UiAction::RunCampaign(run) => campaigns::run(self, ctx, *run),
+            UiAction::OpenAt(path, event) => campaigns::open_at(self, ctx, &path, event),
             UiAction::ChoosePipeline => pipelines::choose(self, ctx),
             UiAction::ChoosePipelineInput(name) => pipelines::choose_input(self, ctx, name),
             UiAction::RunPipeline(run) => pipelines::run(self, ctx, *run),

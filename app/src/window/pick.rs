@@ -31,6 +31,8 @@ pub enum Pick {
     Plan,
     /// A pipeline file.
     Pipeline,
+    /// The description of a campaign.
+    CampaignDescription,
     /// A path to save to, with the suggested name.
     Save(String),
 }
@@ -188,6 +190,7 @@ impl<A> PathPrompt<A> {
             Pick::ExpectedScreen => "Expected screen",
             Pick::Plan => "Open plan",
             Pick::Pipeline => "Open pipeline",
+            Pick::CampaignDescription => "Open description of a campaign",
             Pick::Save(_) => "Save",
         }
     }

@@ -80,7 +80,9 @@ impl Checker<'_> {
     pub fn device_target(&self, name: &str) -> Result<(), String> {
         match targets::parse(name) {
             Ok(_) => Ok(()),
-            Err(_) => Err(format!("the target `{name}` only runs WebAssembly programs; give this entry its own `targets`")),
+            Err(_) => Err(format!(
+                "the target `{name}` only runs WebAssembly programs; give this entry its own `targets`"
+            )),
         }
     }
 

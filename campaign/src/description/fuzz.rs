@@ -77,7 +77,10 @@ impl RawFuzz {
         for name in names.get_ref() {
             let kind = MutationKind::from_name(name.get_ref()).ok_or_else(|| {
                 let known = MutationKind::ALL.map(MutationKind::name).join(", ");
-                checker.error(name, format!("`{}` is no kind of mutation (expected {known})", name.get_ref()))
+                checker.error(
+                    name,
+                    format!("`{}` is no kind of mutation (expected {known})", name.get_ref()),
+                )
             })?;
             kinds.insert(kind);
         }
@@ -161,8 +164,22 @@ mod tests {
     fn seeds_are_ranges() {
         assert_eq!(parse_seeds("0..1000"), Ok(0..1000));
         assert_eq!(parse_seeds("5 ..=9"), Ok(5..10));
-        assert_eq!(parse_seeds(&format!("{}..{}", u64::MAX - 1, u64::MAX)), Ok(u64::MAX - 1..u64::MAX));
-        for bad in ["", "7", "3..3", "9..1", "a..b", "0..", "..5", "-1..4", "0..100000001", "0..=18446744073709551615"] {
+        assert_eq!(
+            parse_seeds(&format!("{}..{}", u64::MAX - 1, u64::MAX)),
+            Ok(u64::MAX - 1..u64::MAX)
+        );
+        for bad in [
+            "",
+            "7",
+            "3..3",
+            "9..1",
+            "a..b",
+            "0..",
+            "..5",
+            "-1..4",
+            "0..100000001",
+            "0..=18446744073709551615",
+        ] {
             assert!(parse_seeds(bad).is_err(), "{bad}");
         }
     }

@@ -51,12 +51,16 @@ impl RawEntry for RawPipelines {
         let names: Vec<Spanned<String>> = self.labels.values().cloned().collect();
         checker.targets(&names)?;
         for name in &names {
-            checker.device_target(name.get_ref()).map_err(|e| checker.error(name, e))?;
+            checker
+                .device_target(name.get_ref())
+                .map_err(|e| checker.error(name, e))?;
         }
         let labels = self.labels.iter();
         Ok(EntryWork::Pipelines(PipelinesEntry {
             inputs: checker.inputs(&self.inputs)?,
-            labels: labels.map(|(label, target)| (label.clone(), target.get_ref().clone())).collect(),
+            labels: labels
+                .map(|(label, target)| (label.clone(), target.get_ref().clone()))
+                .collect(),
         }))
     }
 }
@@ -70,9 +74,10 @@ impl Expand for PipelinesEntry {
             let document = read_document(&path).map_err(|reason| entry.error(reason))?;
             let folder = path.parent().unwrap_or(Path::new(""));
             let mut named: BTreeMap<String, InputFile> = BTreeMap::new();
-            for file in self.list_files(&document).map_err(|reason| {
-                entry.error(format!("{}: {reason}", path.display()))
-            })? {
+            for file in self
+                .list_files(&document)
+                .map_err(|reason| entry.error(format!("{}: {reason}", path.display())))?
+            {
                 // A path is a key of the queue, which holds text.
                 let name = file.to_str().map(str::to_owned).ok_or_else(|| {
                     entry.error(format!("{}: the path {} is no UTF-8", path.display(), file.display()))
@@ -125,7 +130,9 @@ fn read_document(path: &Path) -> Result<Document, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", path.display());
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(format!("{}: more than {MAX_FILE_BYTES} bytes", path.display()));
     }

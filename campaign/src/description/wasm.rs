@@ -74,11 +74,18 @@ impl RawEntry for RawWasm {
 
     fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
         if self.inputs.get_ref().is_empty() {
-            return Err(checker.error(&self.inputs, "`inputs` is empty (expected a folder, or a pattern of files)"));
+            return Err(checker.error(
+                &self.inputs,
+                "`inputs` is empty (expected a folder, or a pattern of files)",
+            ));
         }
         let values: Vec<Spanned<String>> = self.environment.values().cloned().collect();
         checker.texts(&values, |_| Ok(()))?;
-        if let Some((_, value)) = self.environment.iter().find(|(name, _)| name.is_empty() || name.contains('=')) {
+        if let Some((_, value)) = self
+            .environment
+            .iter()
+            .find(|(name, _)| name.is_empty() || name.contains('='))
+        {
             return Err(checker.error(value, "the name of a variable is not empty and has no `=`"));
         }
         let expected = self.expected.as_ref().map(|folder| checker.file(folder, "`expected`"));
@@ -90,7 +97,9 @@ impl RawEntry for RawWasm {
             options: WasmOptions {
                 function: self.function.clone(),
                 arguments: checker.texts(&self.arguments, |_| Ok(()))?,
-                environment: environment.map(|(name, value)| (name.clone(), value.get_ref().clone())).collect(),
+                environment: environment
+                    .map(|(name, value)| (name.clone(), value.get_ref().clone()))
+                    .collect(),
                 requests: self.requests,
                 seed: self.seed,
                 memory_bytes: checker.number(self.limit_memory.as_ref(), "limit-memory", MEMORY_BYTES)?,
@@ -153,7 +162,10 @@ impl WasmEntry {
                 return Err(entry.error(format!("{}: {reason}", path.display())));
             }
             if let Some(other) = named.insert(name.clone(), path.clone()) {
-                let reason = format!("a second input has the name {name}; the first one is {}", other.display());
+                let reason = format!(
+                    "a second input has the name {name}; the first one is {}",
+                    other.display()
+                );
                 return Err(entry.error(format!("{}: {reason}", path.display())));
             }
         }

@@ -42,7 +42,9 @@ impl Execute for FuzzWork {
         // Work may come from another machine.
         if self.seeds > MAX_RUN_SEEDS {
             let seeds = self.seeds;
-            return Err(Stop::Refused(format!("a run has {seeds} seeds (at most {MAX_RUN_SEEDS})")));
+            return Err(Stop::Refused(format!(
+                "a run has {seeds} seeds (at most {MAX_RUN_SEEDS})"
+            )));
         }
         let recording = executor.open(&self.recording, material, progress)?;
         let inputs = self.find_inputs(&recording, progress)?;
@@ -64,7 +66,17 @@ impl Execute for FuzzWork {
             result.computed &= replayed.is_computed();
             if let Some(reason) = replayed.find_failure() {
                 details.failed_count += 1;
-                self.keep_failed(executor, result, &mut details, FailedReplay { seed, reason, edits: &edits, replayed: &replayed });
+                self.keep_failed(
+                    executor,
+                    result,
+                    &mut details,
+                    FailedReplay {
+                        seed,
+                        reason,
+                        edits: &edits,
+                        replayed: &replayed,
+                    },
+                );
             }
         }
         fill(result, details);
@@ -147,7 +159,9 @@ impl FuzzWork {
             };
             total = total.saturating_add(len);
             if total > MAX_INPUT_BYTES {
-                return Err(Stop::Refused(format!("the inputs have more than {MAX_INPUT_BYTES} bytes")));
+                return Err(Stop::Refused(format!(
+                    "the inputs have more than {MAX_INPUT_BYTES} bytes"
+                )));
             }
             let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
             buffers.read(name, 0, &mut bytes);
@@ -246,7 +260,13 @@ impl FuzzWork {
         let mut files = BTreeMap::new();
         for (number, (name, bytes)) in failed.edits.inputs.iter().enumerate() {
             // Names of buffers may hold anything.
-            let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+            let plain = |c: char| {
+                if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            };
             let clean: String = name.chars().map(plain).take(64).collect();
             match executor.keep_file(result, &format!("-seed-{seed}-{number}-{clean}.bin"), bytes) {
                 Ok(path) => {

@@ -20,7 +20,9 @@ impl RunMaterial {
     pub fn new(work: &WorkItem, mut locate: impl FnMut(&Path, &str) -> PathBuf) -> Self {
         let files = work.files().into_iter();
         Self {
-            paths: files.map(|(path, digest)| (path.clone(), locate(path, digest))).collect(),
+            paths: files
+                .map(|(path, digest)| (path.clone(), locate(path, digest)))
+                .collect(),
         }
     }
 

@@ -53,7 +53,9 @@ impl Execute for PipelineWork {
             last: None,
         };
         let ended = run_pipeline(&pipeline, &request, &mut kept, &mut |_| {}, progress);
-        let KeptStages { last, result: stored, .. } = kept;
+        let KeptStages {
+            last, result: stored, ..
+        } = kept;
         result.outcome = stored.outcome;
         result.failure = stored.failure;
         let ended = ended.map_err(|e| match e {
@@ -125,7 +127,11 @@ fn fill(result: &mut RunResult, pipeline: &Pipeline, ended: &PipelineResult) {
         result.failure = Some(failure.clone());
     }
     result.run_ns = report.wall_ns;
-    result.device_ns = report.stages.iter().filter_map(|s| s.device_ns).fold(0, u64::saturating_add);
+    result.device_ns = report
+        .stages
+        .iter()
+        .filter_map(|s| s.device_ns)
+        .fold(0, u64::saturating_add);
     result.pushed_bytes = report.uploaded_bytes;
     let definitions = pipeline.document.outputs.iter();
     let outputs: BTreeMap<String, String> = definitions

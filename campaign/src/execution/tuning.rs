@@ -80,7 +80,9 @@ impl Execute for TuningWork {
         let recording = executor.open(&self.recording, material, progress)?;
         let Some(launches) = Launches::from_recording(&recording) else {
             let name = &self.recording.name;
-            return Err(Stop::Refused(format!("{name}: not an API trace of CUDA, which a tuning needs")));
+            return Err(Stop::Refused(format!(
+                "{name}: not an API trace of CUDA, which a tuning needs"
+            )));
         };
         let edits = read_inputs(&recording, &self.inputs, material, progress)?;
         let parsed = parse_options(&self.options, self.time_limit_s);
@@ -140,7 +142,11 @@ fn fill(result: &mut RunResult, tuned: &TuneReport) {
         (_, None) if best.is_none() => Some("no point is valid".to_owned()),
         _ => None,
     };
-    let first_wrong = tuned.baseline.rejected.as_ref().or_else(|| rejections().find(|r| is_wrong(r)));
+    let first_wrong = tuned
+        .baseline
+        .rejected
+        .as_ref()
+        .or_else(|| rejections().find(|r| is_wrong(r)));
     if result.verdict != RunVerdict::Match {
         result.divergence = first_wrong.map(|reason| FirstDivergence {
             event: tuned.event,

@@ -40,12 +40,18 @@ impl Execute for WasmWork {
         // The run leases the target itself.
         executor.free_target();
         let begun = Instant::now();
-        let backend = open_target(&target, &executor.targets, program, self.run_options(), GpuOptions::default())
-            .map_err(|e| match e {
-                OpenTargetError::Client(ClientError::Cancelled) => Stop::Cancelled,
-                OpenTargetError::Client(e) if is_temporary(&e) => Stop::NotStarted(e.to_string()),
-                e => refused(&e),
-            })?;
+        let backend = open_target(
+            &target,
+            &executor.targets,
+            program,
+            self.run_options(),
+            GpuOptions::default(),
+        )
+        .map_err(|e| match e {
+            OpenTargetError::Client(ClientError::Cancelled) => Stop::Cancelled,
+            OpenTargetError::Client(e) if is_temporary(&e) => Stop::NotStarted(e.to_string()),
+            e => refused(&e),
+        })?;
         let runs = match run_all(&*backend, &inputs, progress) {
             Ok(runs) => runs,
             Err(BackendError::Cancelled) => return Err(Stop::Cancelled),
@@ -128,7 +134,10 @@ fn read_files(
         let failed = |e: std::io::Error| Stop::Refused(format!("{}: {e}", path.display()));
         bytes = bytes.saturating_add(std::fs::metadata(path).map_err(failed)?.len());
         if bytes > limit {
-            let message = format!("{}: the batch has more than {limit} bytes; lower `batch`", path.display());
+            let message = format!(
+                "{}: the batch has more than {limit} bytes; lower `batch`",
+                path.display()
+            );
             return Err(Stop::Refused(message));
         }
         all.insert(name.clone(), std::fs::read(path).map_err(failed)?);
@@ -185,8 +194,15 @@ fn fill(result: &mut RunResult, inputs: &[Input], runs: &[ProgramRun], expected:
         _ => RunVerdict::Failed,
     };
     result.computed = failures == 0;
-    let first = details.failed.iter().next().map(|(name, reason)| format!("{name}: {reason}"));
-    let other = details.different.first().map(|name| format!("{name}: another output than expected"));
+    let first = details
+        .failed
+        .iter()
+        .next()
+        .map(|(name, reason)| format!("{name}: {reason}"));
+    let other = details
+        .different
+        .first()
+        .map(|name| format!("{name}: another output than expected"));
     result.failure = first.or(other).map(|first| match failures + differences {
         1 => first,
         n => format!("{first}; {n} of {} inputs", runs.len()),

@@ -121,7 +121,11 @@ impl Details for BisectDetails {
         let Some(jobs) = &self.jobs_kept else {
             return "no failure to bisect".to_owned();
         };
-        let limit = if self.at_limit { ", at the maximum number of candidates" } else { "" };
+        let limit = if self.at_limit {
+            ", at the maximum number of candidates"
+        } else {
+            ""
+        };
         let events = match self.events {
             Some((all, kept)) => format!(", {kept} of {all} events"),
             None => String::new(),

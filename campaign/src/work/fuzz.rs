@@ -126,7 +126,10 @@ impl Details for FuzzDetails {
         let count = self.digests.len();
         match self.failed_count {
             0 => format!("{count} seeds, {} differ from the recording", self.diverged),
-            n => format!("{n} of {count} seeds: {}", list_names(self.failed.iter().map(|f| f.seed), 8)),
+            n => format!(
+                "{n} of {count} seeds: {}",
+                list_names(self.failed.iter().map(|f| f.seed), 8)
+            ),
         }
     }
 

@@ -100,7 +100,9 @@ impl Details for PipelineDetails {
     }
 
     fn describe_change(&self, later: &RunDetails) -> Option<String> {
-        let RunDetails::Pipeline(later) = later else { return None };
+        let RunDetails::Pipeline(later) = later else {
+            return None;
+        };
         if self.outputs.is_empty() || later.outputs.is_empty() {
             return None;
         }

@@ -95,7 +95,12 @@ impl Work for TuningWork {
         let rules = options.tolerance.iter().map(|rule| format!("tolerance {rule}"));
         let search = options.search.iter().map(|s| format!("search {s}"));
         let inputs = self.inputs.keys().map(|name| format!("input {name}"));
-        let parts = launch.chain(values).chain(modules).chain(search).chain(rules).chain(inputs);
+        let parts = launch
+            .chain(values)
+            .chain(modules)
+            .chain(search)
+            .chain(rules)
+            .chain(inputs);
         parts.collect::<Vec<_>>().join(", ")
     }
 
@@ -168,7 +173,11 @@ impl Details for TuningDetails {
         let (Some(point), Some(speed_up)) = (&self.best_point, self.speed_up()) else {
             return format!("{} points, none valid", self.points);
         };
-        let unclear = if self.within_spread { ", within the variation" } else { "" };
+        let unclear = if self.within_spread {
+            ", within the variation"
+        } else {
+            ""
+        };
         let time = text::duration(self.best_ns.unwrap_or_default());
         format!("{speed_up:.2}× with {point} ({time}{unclear})")
     }

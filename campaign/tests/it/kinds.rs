@@ -2,8 +2,8 @@
 
 use crate::farm::{Farm, G71, sample};
 use kinescope_campaign::{
-    CellChange, CellDifference, CellVerdict, MatrixError, RunDetails, RunQueue as _, RunResult, RunVerdict, Summary, compare, render_report,
-    write_table,
+    CellChange, CellDifference, CellVerdict, MatrixError, RunDetails, RunQueue as _, RunResult, RunVerdict, Summary,
+    compare, render_report, write_table,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,11 @@ fn run(farm: &Farm, name: &str) -> (Summary, Vec<RunResult>) {
     let results = Farm::results(&queue).into_iter().map(|(_, _, result)| result).collect();
     let summary = Summary::read(&queue).unwrap();
     write_table(&queue, &folder.path().join("results.csv")).unwrap();
-    std::fs::write(folder.path().join("report.html"), render_report(name, &folder, &summary, None)).unwrap();
+    std::fs::write(
+        folder.path().join("report.html"),
+        render_report(name, &folder, &summary, None),
+    )
+    .unwrap();
     (summary, results)
 }
 
@@ -62,8 +66,14 @@ fn pipelines_run_on_each_target_and_name_the_stage_that_fails() {
     let farm = Farm::with_files(&[], &text, |folder| {
         let good = std::fs::read_to_string(kmeans.join("kmeans.kpipe")).unwrap();
         let here = good
-            .replace("\"kmeans.wat\"", &format!("{:?}", kmeans.join("kmeans.wat").display().to_string()))
-            .replace("../../sample-traces/matmul.kine", &sample("matmul.kine").display().to_string())
+            .replace(
+                "\"kmeans.wat\"",
+                &format!("{:?}", kmeans.join("kmeans.wat").display().to_string()),
+            )
+            .replace(
+                "../../sample-traces/matmul.kine",
+                &sample("matmul.kine").display().to_string(),
+            )
             .replace("function = \"update\"", "function = \"update\"\nlimits = { fuel = 3 }");
         std::fs::write(folder.join("broken.kpipe"), here).unwrap();
     });
@@ -78,14 +88,24 @@ fn pipelines_run_on_each_target_and_name_the_stage_that_fails() {
     let (summary, results) = run(&farm, "out");
     let (good, bad): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.verdict == RunVerdict::Match);
     assert_eq!((good.len(), bad.len()), (2, 1), "{results:?}");
-    let Some(RunDetails::Pipeline(details)) = &good[0].details else { panic!() };
+    let Some(RunDetails::Pipeline(details)) = &good[0].details else {
+        panic!()
+    };
     assert_eq!(details.outputs.keys().collect::<Vec<_>>(), ["centres", "labels"]);
-    assert_eq!((good[0].fingerprint.as_str(), good[0].details.clone()), (good[1].fingerprint.as_str(), good[1].details.clone()));
+    assert_eq!(
+        (good[0].fingerprint.as_str(), good[0].details.clone()),
+        (good[1].fingerprint.as_str(), good[1].details.clone())
+    );
     assert!(good[0].computed && good[0].run_ns > 0 && good[0].pushed_bytes > 0);
     let kept = farm.folder.path().join("out").join(good[0].outcome.as_ref().unwrap());
     assert!(trace_core::container::open(&kept).is_ok());
-    let Some(RunDetails::Pipeline(details)) = &bad[0].details else { panic!() };
-    assert_eq!((bad[0].verdict, details.failed_stage.as_deref()), (RunVerdict::Failed, Some("update")));
+    let Some(RunDetails::Pipeline(details)) = &bad[0].details else {
+        panic!()
+    };
+    assert_eq!(
+        (bad[0].verdict, details.failed_stage.as_deref()),
+        (RunVerdict::Failed, Some("update"))
+    );
     assert!(bad[0].failure.as_ref().unwrap().contains("stage 'update'"), "{bad:?}");
     assert_eq!(summary.unequal_cells(), 0);
     assert!(column(&farm, "out", "failed_parts").contains(&"update".to_owned()));
@@ -96,13 +116,22 @@ fn pipelines_without_content_for_an_input_are_refused_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let text = "version = 1\n[inputs.x]\ntype = \"f32\"\nshape = [1]\n[outputs]\nx = \"inputs.x\"\n";
     std::fs::write(folder.path().join("a.kpipe"), text).unwrap();
-    std::fs::write(folder.path().join("c.toml"), "version = 1\ntargets = [\"cuda:0\"]\n[[pipelines]]\npath = \"*.kpipe\"\n").unwrap();
+    std::fs::write(
+        folder.path().join("c.toml"),
+        "version = 1\ntargets = [\"cuda:0\"]\n[[pipelines]]\npath = \"*.kpipe\"\n",
+    )
+    .unwrap();
     let campaign = kinescope_campaign::Campaign::read(&folder.path().join("c.toml")).unwrap();
     let failed = kinescope_campaign::Matrix::expand(&campaign, &Progress::new()).unwrap_err();
     assert!(matches!(failed, MatrixError::Entry { line: 3, .. }), "{failed}");
     std::fs::write(folder.path().join("a.kpipe"), "version = 1\n[stages.x]\nnothing = 1\n").unwrap();
-    let failed = kinescope_campaign::Matrix::expand(&campaign, &Progress::new()).unwrap_err().to_string();
-    assert!(failed.contains("line 3:") && failed.contains("kinescope pipeline check"), "{failed}");
+    let failed = kinescope_campaign::Matrix::expand(&campaign, &Progress::new())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        failed.contains("line 3:") && failed.contains("kinescope pipeline check"),
+        "{failed}"
+    );
 }
 
 /// A program that prints its input, and traps if it begins with `!`.
@@ -127,7 +156,13 @@ fn programs_run_in_batches_with_equal_results_on_each_target() {
         for name in ["texts", "expected"] {
             std::fs::create_dir(folder.join(name)).unwrap();
         }
-        for (name, text, expected) in [("a", "one", "one"), ("b", "two", "two"), ("c", "three", "4"), ("d", "four", "four"), ("e", "!", "")] {
+        for (name, text, expected) in [
+            ("a", "one", "one"),
+            ("b", "two", "two"),
+            ("c", "three", "4"),
+            ("d", "four", "four"),
+            ("e", "!", ""),
+        ] {
             std::fs::write(folder.join("texts").join(name), text).unwrap();
             std::fs::write(folder.join(format!("expected/{name}.stdout")), expected).unwrap();
         }
@@ -138,9 +173,15 @@ fn programs_run_in_batches_with_equal_results_on_each_target() {
     let mut verdicts: Vec<RunVerdict> = results.iter().map(|r| r.verdict).collect();
     verdicts.sort();
     use RunVerdict::{Diverged, Failed, Match};
-    assert_eq!(verdicts, [Match, Match, Diverged, Diverged, Failed, Failed], "{results:?}");
+    assert_eq!(
+        verdicts,
+        [Match, Match, Diverged, Diverged, Failed, Failed],
+        "{results:?}"
+    );
     for result in &results {
-        let Some(RunDetails::Wasm(details)) = &result.details else { panic!("{result:?}") };
+        let Some(RunDetails::Wasm(details)) = &result.details else {
+            panic!("{result:?}")
+        };
         match result.verdict {
             Diverged => assert_eq!(details.different, ["c"]),
             Failed => assert!(details.failed["e"].contains("unreachable"), "{details:?}"),
@@ -151,19 +192,33 @@ fn programs_run_in_batches_with_equal_results_on_each_target() {
     assert_eq!(summary.unequal_targets(), []);
     let prints: BTreeSet<&str> = results.iter().map(|r| r.fingerprint.as_str()).collect();
     assert_eq!(prints.len(), 3);
-    assert_eq!(column(&farm, "out", "failed_parts").iter().filter(|c| *c == "e").count(), 2);
+    assert_eq!(
+        column(&farm, "out", "failed_parts")
+            .iter()
+            .filter(|c| *c == "e")
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn targets_of_programs_and_of_recordings_are_told_apart() {
     let check = |text: &str| {
         let text = format!("version = 1\ntargets = [\"cpu\", \"software:mali-g71\"]\n{text}");
-        kinescope_campaign::Campaign::parse(&text, Path::new("/c")).unwrap_err().to_string()
+        kinescope_campaign::Campaign::parse(&text, Path::new("/c"))
+            .unwrap_err()
+            .to_string()
     };
     let failed = check("[[wasm]]\npath = \"a\"\ninputs = \"b\"\n");
-    assert!(failed.starts_with("line 3: software:mali-g71: WebAssembly programs run on cpu"), "{failed}");
+    assert!(
+        failed.starts_with("line 3: software:mali-g71: WebAssembly programs run on cpu"),
+        "{failed}"
+    );
     let failed = check("[[recordings]]\npath = \"a\"\n");
-    assert!(failed.starts_with("line 3: the target `cpu` only runs WebAssembly programs"), "{failed}");
+    assert!(
+        failed.starts_with("line 3: the target `cpu` only runs WebAssembly programs"),
+        "{failed}"
+    );
 }
 
 #[test]
@@ -212,7 +267,10 @@ fn seeds_mutate_inputs_in_the_same_way_each_time() {
     let failed = Farm::new(&["vecadd.kine"], &text.replace("\"a\"", "\"nothing\""));
     let (_, results) = run(&failed, "out");
     assert!(results.iter().all(|r| r.verdict == RunVerdict::Refused));
-    assert!(results[0].failure.as_ref().unwrap().contains("no input `nothing`"), "{results:?}");
+    assert!(
+        results[0].failure.as_ref().unwrap().contains("no input `nothing`"),
+        "{results:?}"
+    );
 }
 
 /// Writes a copy of the digits whose replay diverges at job 2.
@@ -222,7 +280,12 @@ fn write_diverging(folder: &Path) {
     let timeline = trace_core::timeline::derive(&recording, map, &Progress::new()).unwrap();
     let state = map.find_by_name("JOB_IRQ_JS_STATE").unwrap().offset;
     let done_at = timeline.jobs[2].done_event.unwrap() as usize;
-    let is_state = |e: &usize| recording.events.access(*e).is_some_and(|a| !a.write && a.offset == state);
+    let is_state = |e: &usize| {
+        recording
+            .events
+            .access(*e)
+            .is_some_and(|a| !a.write && a.offset == state)
+    };
     let read_at = (done_at..done_at + 8).find(is_state).unwrap();
     let mut events = EventsBuilder::new();
     for at in 0..recording.events.len() {
@@ -244,16 +307,20 @@ fn write_diverging(folder: &Path) {
 
 #[test]
 fn bisections_name_the_first_bad_event_and_keep_the_shortest_part() {
-    let text = format!(
-        "targets = [{G71:?}]\nkeep-outcomes = \"diverged\"\n[[bisect]]\npath = \"*.kine\"\njobs-only = true\n"
-    );
+    let text =
+        format!("targets = [{G71:?}]\nkeep-outcomes = \"diverged\"\n[[bisect]]\npath = \"*.kine\"\njobs-only = true\n");
     let farm = Farm::with_files(&["vecadd.kine"], &text, write_diverging);
     let (summary, results) = run(&farm, "out");
     assert_eq!(summary.cells.len(), 2);
     let bad = results.iter().find(|r| r.verdict == RunVerdict::Diverged).unwrap();
     let divergence = bad.divergence.as_ref().unwrap();
-    assert!(divergence.event > 0 && divergence.text.contains("JOB_IRQ_JS_STATE"), "{bad:?}");
-    let Some(RunDetails::Bisect(details)) = &bad.details else { panic!() };
+    assert!(
+        divergence.event > 0 && divergence.text.contains("JOB_IRQ_JS_STATE"),
+        "{bad:?}"
+    );
+    let Some(RunDetails::Bisect(details)) = &bad.details else {
+        panic!()
+    };
     assert_eq!(details.jobs_kept.as_deref(), Some("0 to 2"), "{details:?}");
     let part = farm.folder.path().join("out").join(bad.outcome.as_ref().unwrap());
     assert!(trace_core::container::open(&part).unwrap().events.len() < 1000);
@@ -268,7 +335,10 @@ fn a_stopped_campaign_of_mixed_kinds_goes_on() {
         "targets = [{G71:?}]\n[[recordings]]\npath = \"vecadd.kine\"\nrepeats = 2\n[[fuzz]]\npath = \"vecadd.kine\"\ninputs = [\"a\"]\n\
          seeds = \"0..4\"\nstep = 2\n[[wasm]]\npath = \"echo.wat\"\ninputs = \"text*\"\ntargets = [\"cpu\"]\n[[bisect]]\n\
          path = \"vecadd.kine\"\n[[pipelines]]\npath = {:?}\n",
-        repository().join("sample-pipelines/kmeans/kmeans.kpipe").display().to_string()
+        repository()
+            .join("sample-pipelines/kmeans/kmeans.kpipe")
+            .display()
+            .to_string()
     );
     let farm = Farm::with_files(&["vecadd.kine"], &text, |folder| {
         std::fs::write(folder.join("echo.wat"), ECHO).unwrap();
@@ -277,7 +347,13 @@ fn a_stopped_campaign_of_mixed_kinds_goes_on() {
     let kinds: Vec<_> = farm.matrix.kinds().into_iter().collect();
     assert_eq!(
         kinds,
-        [("bisect", (1, 1)), ("fuzz", (2, 2)), ("pipeline", (1, 1)), ("replay", (1, 2)), ("wasm", (1, 1))]
+        [
+            ("bisect", (1, 1)),
+            ("fuzz", (2, 2)),
+            ("pipeline", (1, 1)),
+            ("replay", (1, 2)),
+            ("wasm", (1, 1))
+        ]
     );
     let (folder, queue) = farm.open("out");
     let mut calls = 0;
@@ -293,9 +369,18 @@ fn a_stopped_campaign_of_mixed_kinds_goes_on() {
     let counts = queue.counts().unwrap();
     assert_eq!((counts.done, counts.queued, counts.leased), (7, 0, 0));
     let summary = Summary::read(&queue).unwrap();
-    assert!(summary.cells.values().all(|c| c.verdict == CellVerdict::Match), "{summary:?}");
+    assert!(
+        summary.cells.values().all(|c| c.verdict == CellVerdict::Match),
+        "{summary:?}"
+    );
     let page = render_report("mixed", &folder, &summary, None);
-    for heading in ["What replays where", "Pipelines", "WebAssembly programs", "Fuzzing", "Bisection"] {
+    for heading in [
+        "What replays where",
+        "Pipelines",
+        "WebAssembly programs",
+        "Fuzzing",
+        "Bisection",
+    ] {
         assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
     assert!(calls > 1 && !page.contains("<h2>Tuning</h2>"));
@@ -306,7 +391,10 @@ fn work_keeps_its_files_when_their_paths_change() {
     let text = format!(
         "targets = [{G71:?}]\n[[fuzz]]\npath = \"vecadd.kine\"\ninputs = [\"a\"]\nseeds = \"0..1\"\n[[wasm]]\npath = \"echo.wat\"\n\
          inputs = \"text*\"\ntargets = [\"cpu\"]\n[[pipelines]]\npath = {:?}\n",
-        repository().join("sample-pipelines/kmeans/kmeans.kpipe").display().to_string()
+        repository()
+            .join("sample-pipelines/kmeans/kmeans.kpipe")
+            .display()
+            .to_string()
     );
     let farm = Farm::with_files(&["vecadd.kine"], &text, |folder| {
         std::fs::write(folder.join("echo.wat"), ECHO).unwrap();

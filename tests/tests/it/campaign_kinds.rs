@@ -68,15 +68,35 @@ repeats = 2
     std::fs::write(&description, text).unwrap();
     let (description, out) = (description.to_str().unwrap(), cuda.file("out"));
     let check = on_stand_in(&cuda, &["campaign", "check", description]);
-    assert!(check.out.starts_with("cuda: 1 range of seeds, 2 tunings, 1 target, 4 runs"), "{check:?}");
+    assert!(
+        check
+            .out
+            .starts_with("cuda: 1 range of seeds, 2 tunings, 1 target, 4 runs"),
+        "{check:?}"
+    );
     let ended = on_stand_in(&cuda, &["campaign", "run", description, "-o", out.to_str().unwrap()]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let results = results(&out);
-    let of = |kind: &str| results.iter().filter(|(k, _)| *k == kind).map(|(_, r)| r.clone()).collect::<Vec<_>>();
+    let of = |kind: &str| {
+        results
+            .iter()
+            .filter(|(k, _)| *k == kind)
+            .map(|(_, r)| r.clone())
+            .collect::<Vec<_>>()
+    };
     let tunings = of("tuning");
-    let tuned = tunings.iter().find(|r| r.verdict == RunVerdict::Match).unwrap_or_else(|| panic!("{tunings:?}"));
-    let Some(RunDetails::Tuning(details)) = &tuned.details else { panic!("{tuned:?}") };
-    assert_eq!((details.points, details.wrong, details.rejected), (6, 0, 0), "{details:?}");
+    let tuned = tunings
+        .iter()
+        .find(|r| r.verdict == RunVerdict::Match)
+        .unwrap_or_else(|| panic!("{tunings:?}"));
+    let Some(RunDetails::Tuning(details)) = &tuned.details else {
+        panic!("{tuned:?}")
+    };
+    assert_eq!(
+        (details.points, details.wrong, details.rejected),
+        (6, 0, 0),
+        "{details:?}"
+    );
     assert!(details.best_point.as_ref().unwrap().contains("block") && details.speed_up().is_some());
     let refused = tunings.iter().find(|r| r.verdict == RunVerdict::Refused).unwrap();
     assert!(refused.failure.as_ref().unwrap().contains("'nothing'"), "{refused:?}");
@@ -85,27 +105,60 @@ repeats = 2
     assert_eq!((seeds.len(), seeds[0].verdict), (2, RunVerdict::Failed), "{seeds:?}");
     // The same seeds fail in each repeat.
     assert_eq!(seeds[0].fingerprint, seeds[1].fingerprint);
-    let Some(RunDetails::Fuzz(details)) = &seeds[0].details else { panic!() };
+    let Some(RunDetails::Fuzz(details)) = &seeds[0].details else {
+        panic!()
+    };
     assert_eq!(details.digests.len(), 40);
     assert!(details.failed_count > 0 && details.failed_count < 40, "{details:?}");
     let failed = &details.failed[0];
     // Mutated orders make the kernel write to an illegal or a misaligned address, or never end.
-    assert!(failed.reason.contains("CUDA_ERROR_") || failed.reason.contains("longer than"), "{failed:?}");
+    assert!(
+        failed.reason.contains("CUDA_ERROR_") || failed.reason.contains("longer than"),
+        "{failed:?}"
+    );
     let file = out.join(&failed.files["in0"]);
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 16);
     let recording = cuda.file("faulty-copy.kine");
     let input = format!("in0={}", file.display());
     let again = on_stand_in(
         &cuda,
-        &["replay", recording.to_str().unwrap(), "--on", "cuda:0", "--input", &input, "--time-limit", "5", "--json"],
+        &[
+            "replay",
+            recording.to_str().unwrap(),
+            "--on",
+            "cuda:0",
+            "--input",
+            &input,
+            "--time-limit",
+            "5",
+            "--json",
+        ],
     );
-    assert_eq!((again.code, &again.json()["outcome"]), (Some(1), &"failed".into()), "{again:?}");
+    assert_eq!(
+        (again.code, &again.json()["outcome"]),
+        (Some(1), &"failed".into()),
+        "{again:?}"
+    );
 
     let page = cuda.file("report.html");
-    let report = on_stand_in(&cuda, &["campaign", "report", out.to_str().unwrap(), "-o", page.to_str().unwrap()]);
+    let report = on_stand_in(
+        &cuda,
+        &[
+            "campaign",
+            "report",
+            out.to_str().unwrap(),
+            "-o",
+            page.to_str().unwrap(),
+        ],
+    );
     assert_eq!(report.code, Some(0), "{report:?}");
     let page = std::fs::read_to_string(page).unwrap();
-    for part in ["<h2>Tuning</h2>", "<h2>Fuzzing</h2>", &format!("seed {}", failed.seed), "--input in0=outcomes/"] {
+    for part in [
+        "<h2>Tuning</h2>",
+        "<h2>Fuzzing</h2>",
+        &format!("seed {}", failed.seed),
+        "--input in0=outcomes/",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -157,11 +210,18 @@ fn mixed_kinds_go_on_after_their_process_is_killed() {
     let ended = run(&["campaign", "run", &at("c.toml"), "-o", &at("out"), "--json"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let report = ended.json();
-    assert_eq!((report["done"].as_u64(), report["matched"].as_u64()), (Some(35), Some(35)), "{report}");
+    assert_eq!(
+        (report["done"].as_u64(), report["matched"].as_u64()),
+        (Some(35), Some(35)),
+        "{report}"
+    );
     assert_eq!(report["unequal"], 0);
     let results = results(Path::new(&at("out")));
     let count = |kind: &str| results.iter().filter(|(k, _)| *k == kind).count();
-    assert_eq!((count("replay"), count("fuzz"), count("pipeline"), count("wasm")), (20, 6, 3, 6));
+    assert_eq!(
+        (count("replay"), count("fuzz"), count("pipeline"), count("wasm")),
+        (20, 6, 3, 6)
+    );
     assert!(kills > 0);
     // The same description in another folder gives the same results.
     let ended = run(&["campaign", "run", &at("c.toml"), "-o", &at("second")]);
@@ -177,20 +237,40 @@ fn hostile_descriptions_of_other_kinds_are_refused_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(folder.path().join("many")).unwrap();
-    for (name, text) in [("a.kpipe", "version = 1\n[stages.x]\n"), ("x.jsonl", "1\n"), ("p.wat", "(module)")] {
+    for (name, text) in [
+        ("a.kpipe", "version = 1\n[stages.x]\n"),
+        ("x.jsonl", "1\n"),
+        ("p.wat", "(module)"),
+    ] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     for (entry, why) in [
-        ("[[fuzz]]\npath = \"p.wat\"\ninputs = [\"a\"]\nseeds = \"0..18446744073709551615\"", "line 6: `0..18446744073709551615` are more than"),
+        (
+            "[[fuzz]]\npath = \"p.wat\"\ninputs = [\"a\"]\nseeds = \"0..18446744073709551615\"",
+            "line 6: `0..18446744073709551615` are more than",
+        ),
         ("[[pipelines]]\npath = \"a.kpipe\"", "line 3: "),
         ("[[pipelines]]\npath = \"none.kpipe\"", "line 3: no pipeline matches"),
-        ("[[wasm]]\npath = \"p.wat\"\ntargets = [\"cpu\"]\ninputs = \"x.jsonl\"", "one input; write each line to a file"),
-        ("[[wasm]]\npath = \"p.wat\"\ntargets = [\"cpu\"]\ninputs = \"many\"", "the folder has no file"),
-        ("[[wasm]]\npath = \"p.wat\"\ntargets = [\"cpu\"]\ninputs = \"[\"", "line 3: `[`"),
+        (
+            "[[wasm]]\npath = \"p.wat\"\ntargets = [\"cpu\"]\ninputs = \"x.jsonl\"",
+            "one input; write each line to a file",
+        ),
+        (
+            "[[wasm]]\npath = \"p.wat\"\ntargets = [\"cpu\"]\ninputs = \"many\"",
+            "the folder has no file",
+        ),
+        (
+            "[[wasm]]\npath = \"p.wat\"\ntargets = [\"cpu\"]\ninputs = \"[\"",
+            "line 3: `[`",
+        ),
         ("[[tuning]]\npath = \"p.wat\"\nmodules = [\"none.ptx\"]", "none.ptx"),
         ("[[bisect]]\npath = \"p.wat\"\nmax-candidates = -1", "line 5:"),
     ] {
-        std::fs::write(at("c.toml"), format!("version = 1\ntargets = [\"software:mali-g71\"]\n{entry}\n")).unwrap();
+        std::fs::write(
+            at("c.toml"),
+            format!("version = 1\ntargets = [\"software:mali-g71\"]\n{entry}\n"),
+        )
+        .unwrap();
         kinescope(folder.path(), ["campaign", "check", &at("c.toml")]).assert_refused(why);
     }
 }

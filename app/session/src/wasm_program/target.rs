@@ -40,9 +40,7 @@ pub enum TargetNameError {
         reason: String,
     },
     /// No target of programs has the name.
-    #[error(
-        "{0}: WebAssembly programs run on cpu, cuda:N and interpreter, and on those of agents: agent:NAME/cuda0"
-    )]
+    #[error("{0}: WebAssembly programs run on cpu, cuda:N and interpreter, and on those of agents: agent:NAME/cuda0")]
     Unknown(String),
 }
 
@@ -81,12 +79,12 @@ impl WasmTarget {
             return Ok(Self::Cuda(number));
         }
         match targets::parse(name) {
-            Ok(TargetName::Paired { device, .. } | TargetName::Tcp { device, .. } | TargetName::Unix { device, .. }) => {
-                Ok(Self::Agent {
-                    name: name.to_owned(),
-                    device,
-                })
-            }
+            Ok(
+                TargetName::Paired { device, .. } | TargetName::Tcp { device, .. } | TargetName::Unix { device, .. },
+            ) => Ok(Self::Agent {
+                name: name.to_owned(),
+                device,
+            }),
             Err(ClientError::InvalidTargetName { reason, .. }) if name.starts_with("agent:") => {
                 Err(TargetNameError::Agent {
                     name: name.to_owned(),
@@ -156,11 +154,7 @@ pub fn open_gpu(program: Program, options: RunOptions, gpu: GpuOptions) -> Resul
 ///
 /// # Errors
 /// When the run fails or is cancelled, or an input has no result.
-pub fn run_all(
-    backend: &dyn Backend,
-    inputs: &[Input],
-    progress: &Progress,
-) -> Result<Vec<ProgramRun>, BackendError> {
+pub fn run_all(backend: &dyn Backend, inputs: &[Input], progress: &Progress) -> Result<Vec<ProgramRun>, BackendError> {
     let collector = Collector {
         progress,
         runs: Mutex::new(vec![None; inputs.len()]),

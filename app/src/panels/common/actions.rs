@@ -4,6 +4,7 @@
 //! out after the frame, so that no panel knows the window or another panel's state.
 
 use crate::log::{self, Level};
+use crate::panels::runs::campaign::CampaignRun;
 use crate::theme::columns::Tables;
 use crate::theme::palette;
 use device_mali::debug::Writer;
@@ -100,6 +101,16 @@ pub enum UiAction {
     },
     /// Measure the launches of the recording on this target.
     MeasureLaunches(String),
+    /// Choose the folder of a campaign, which Campaign shows.
+    ChooseCampaign,
+    /// Choose a description of a campaign, which Campaign can run.
+    ChooseCampaignDescription,
+    /// Read the folder of a campaign again.
+    ReadCampaign(PathBuf),
+    /// Run a campaign.
+    RunCampaign(Box<CampaignRun>),
+    /// Open a recording at an event.
+    OpenAt(PathBuf, u64),
     /// Choose a pipeline file, which Pipeline shows.
     ChoosePipeline,
     /// Choose a file for the input of this name of the pipeline.

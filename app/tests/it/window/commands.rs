@@ -889,6 +889,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("show-replay", shows_panel),
     ("show-tune", shows_panel),
     ("show-pipeline", shows_panel),
+    ("show-campaign", shows_panel),
     ("show-notebook", shows_panel),
     ("show-problems", shows_panel),
     ("show-log", shows_panel),

@@ -52,7 +52,11 @@ pub fn run(arguments: &DiffArguments, out: &mut Out) -> Result<Exit, Failure> {
 fn describe(cell: &CellDifference) -> String {
     // A replay is what a campaign does if nothing else is said.
     let kind = Some(cell.kind).filter(|kind| *kind != "replay");
-    let parts: Vec<&str> = kind.into_iter().chain(Some(cell.options.as_str())).filter(|p| !p.is_empty()).collect();
+    let parts: Vec<&str> = kind
+        .into_iter()
+        .chain(Some(cell.options.as_str()))
+        .filter(|p| !p.is_empty())
+        .collect();
     let options = match parts.is_empty() {
         true => String::new(),
         false => format!(" ({})", parts.join(", ")),

@@ -7,8 +7,8 @@ use crate::cli::replay_arguments::Keys;
 use crate::cli::{Exit, Failure, Out, progress_line, signals};
 use clap::Args;
 use kinescope_campaign::{
-    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Counts, FolderQueue, LeasedRun, Matrix, QueueError, RunNotice,
-    RunQueue as _, RunResult, RunVerdict, Summary, run_campaign, write_table,
+    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Counts, FolderQueue, LeasedRun, Matrix, QueueError,
+    RunNotice, RunQueue as _, RunResult, RunVerdict, Summary, run_campaign, write_table,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -63,6 +63,8 @@ struct CampaignReport {
     /// Number of cells whose repeats gave different results, although they must not: outputs of pipelines and programs,
     /// outcomes of seeds.
     unequal: u64,
+    /// Number of work items with such a difference between two targets.
+    unequal_targets: u64,
     /// Number of results that this call added.
     added: u64,
     /// Whether this call was stopped by a signal.
@@ -242,6 +244,7 @@ fn report(
         refused: summary.results_with(RunVerdict::Refused),
         repeated: summary.repeated,
         unequal: summary.unequal_cells(),
+        unequal_targets: summary.unequal_targets().len() as u64,
         added: end.done,
         stopped: end.stopped,
         given_up: given_up
@@ -277,6 +280,10 @@ fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
     if report.unequal > 0 {
         let cells = format_count(report.unequal, "cell");
         out.line(format_args!("  {cells} with different results of its repeats"))?;
+    }
+    if report.unequal_targets > 0 {
+        let items = format_count(report.unequal_targets, "difference");
+        out.line(format_args!("  {items} between the results of two targets; the report lists them"))?;
     }
     for unused in &report.given_up {
         out.line(format_args!("{} is not used: {}", unused.target, unused.reason))?;

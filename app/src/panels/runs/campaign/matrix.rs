@@ -1,0 +1,191 @@
+//! The matrix of a campaign: a row for each work item, a column for each target, and a verdict in each cell.
+
+use super::view::View;
+use crate::theme::{ROW, body, mono_small, palette, small, strong, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_campaign::{Cell, CellKey, CellVerdict, Snapshot};
+use kinescope_session::text;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Width of the names, and of a target, points.
+const NAME: f32 = 260.0;
+const TARGET: f32 = 170.0;
+/// Distance to the border, points.
+const MARGIN: f32 = 8.0;
+
+/// A line of the matrix.
+enum Line<'a> {
+    /// The heading of a kind of work.
+    Kind(&'static str),
+    /// A work item with its cells by target.
+    Work(&'a CellKey, BTreeMap<&'a str, (&'a CellKey, &'a Cell)>),
+}
+
+/// Returns the lines of the matrix: the work items of each kind, in order.
+fn list_lines(snapshot: &Snapshot) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for (key, cell) in &snapshot.summary.cells {
+        let is_same = |before: &CellKey| {
+            (before.kind, &before.recording, &before.options) == (key.kind, &key.recording, &key.options)
+        };
+        if let Some(Line::Work(before, cells)) = lines.last_mut()
+            && is_same(before)
+        {
+            cells.insert(&key.target, (key, cell));
+            continue;
+        }
+        let is_new_kind = !matches!(lines.last(), Some(Line::Work(before, _)) if before.kind == key.kind);
+        if is_new_kind {
+            lines.push(Line::Kind(key.kind));
+        }
+        lines.push(Line::Work(key, BTreeMap::from([(key.target.as_str(), (key, cell))])));
+    }
+    lines
+}
+
+/// Draws the matrix, which scrolls. Only the rows in view are drawn.
+pub(super) fn draw(view: &mut View, snapshot: &Snapshot, ui: &mut Ui) {
+    let cells = snapshot.summary.cells.keys().map(|key| key.target.as_str());
+    let targets: BTreeSet<&str> = cells
+        .chain(snapshot.status.targets.keys().map(String::as_str))
+        .collect();
+    let lines = list_lines(snapshot);
+    let width = (2.0 * MARGIN + NAME + TARGET * targets.len() as f32).max(ui.available_width());
+    ScrollArea::horizontal()
+        .id_salt("campaign targets")
+        .auto_shrink(false)
+        .show(ui, |ui| {
+            ui.set_width(width);
+            head(snapshot, &targets, width, ui);
+            ScrollArea::vertical()
+                .id_salt("campaign rows")
+                .auto_shrink(false)
+                .show_rows(ui, ROW, lines.len(), |ui, range| {
+                    for line in lines.get(range).unwrap_or_default() {
+                        let (rect, _) = ui.allocate_exact_size(vec2(width, ROW), Sense::hover());
+                        draw_line(view, line, &targets, rect, ui);
+                    }
+                });
+        });
+}
+
+fn column(rect: Rect, number: usize) -> Rect {
+    let left = rect.left() + MARGIN + NAME + TARGET * number as f32;
+    Rect::from_min_max(pos2(left, rect.top()), pos2(left + TARGET - 4.0, rect.bottom()))
+}
+
+/// Draws the names of the targets, with the number of their runs that are done.
+fn head(snapshot: &Snapshot, targets: &BTreeSet<&str>, width: f32, ui: &mut Ui) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(width, ROW * 2.0), Sense::hover());
+    for (number, target) in targets.iter().enumerate() {
+        let cell = column(rect, number);
+        let (top, bottom) = cell.split_top_bottom_at_fraction(0.5);
+        let counts = snapshot.status.targets.get(*target).copied().unwrap_or_default();
+        let done = format!("{} of {} done", text::count(counts.done), text::count(counts.total()));
+        let id = ui.scope_id().with(("campaign target", *target));
+        let response = ui.interact(cell, id, Sense::hover());
+        response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("target {target} {done}")));
+        widgets::paint_middle(ui, top, Align2::LEFT_CENTER, target, strong(), p.text);
+        widgets::paint_text(ui, bottom, Align2::LEFT_CENTER, &done, small(), p.quiet);
+        response.on_hover_text(*target);
+    }
+    ui.painter()
+        .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
+}
+
+/// Returns the heading of a kind of work.
+fn heading(kind: &str) -> &str {
+    match kind {
+        "replay" => "Replays",
+        "pipeline" => "Pipelines",
+        "tuning" => "Tuning",
+        "wasm" => "WebAssembly programs",
+        "fuzz" => "Mutated inputs",
+        "bisect" => "Bisections",
+        other => other,
+    }
+}
+
+fn draw_line(view: &mut View, line: &Line<'_>, targets: &BTreeSet<&str>, rect: Rect, ui: &mut Ui) {
+    let p = palette(ui);
+    let name = Rect::from_min_size(rect.min + vec2(MARGIN, 0.0), vec2(NAME - 8.0, rect.height()));
+    let (key, cells) = match line {
+        Line::Kind(kind) => {
+            widgets::paint_text(ui, name, Align2::LEFT_CENTER, heading(kind), strong(), p.quiet);
+            return;
+        }
+        Line::Work(key, cells) => (key, cells),
+    };
+    let title = match key.options.is_empty() {
+        true => key.recording.clone(),
+        false => format!("{} ({})", key.recording, key.options),
+    };
+    if widgets::paint_middle(ui, name, Align2::LEFT_CENTER, &title, body(), p.text) {
+        let id = ui.scope_id().with(("campaign work", &title, key.kind));
+        ui.interact(name, id, Sense::hover()).on_hover_text(&title);
+    }
+    for (number, target) in targets.iter().enumerate() {
+        let at = column(rect, number).shrink2(vec2(0.0, 1.0));
+        match cells.get(target) {
+            Some((key, cell)) => draw_cell(view, key, cell, at, ui),
+            None => {
+                widgets::paint_text(ui, at, Align2::LEFT_CENTER, "–", small(), p.quiet);
+            }
+        }
+    }
+}
+
+/// Returns the mark and the colour of a verdict.
+pub(super) fn describe_verdict(verdict: CellVerdict, ui: &Ui) -> (&'static str, Color32) {
+    let p = palette(ui);
+    match verdict {
+        CellVerdict::Match => ("✓", p.job),
+        CellVerdict::Diverged | CellVerdict::Failed => ("▲", p.error),
+        CellVerdict::Refused => ("!", p.warning),
+    }
+}
+
+fn draw_cell(view: &mut View, key: &CellKey, cell: &Cell, rect: Rect, ui: &Ui) {
+    let p = palette(ui);
+    let (mark, ink) = describe_verdict(cell.verdict, ui);
+    let count = match (cell.verdict, cell.runs) {
+        (_, 1) => String::new(),
+        (CellVerdict::Match, n) => format!(" {n}"),
+        (_, n) => format!(" {} of {n}", n.saturating_sub(cell.matches)),
+    };
+    let word = format!("{mark} {}{count}", cell.verdict.name());
+    let time = cell.median_ns().map(text::duration).unwrap_or_default();
+    let id = ui.scope_id().with(("campaign cell", key));
+    let response = ui.interact(rect, id, Sense::click());
+    let is_selected = view.selected.as_ref() == Some(key);
+    let label = format!("{} on {}: {word} {time}", key.recording, key.target);
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, is_selected, &label));
+    if response.clicked() {
+        view.selected = Some(key.clone());
+    }
+    if response.gained_focus() {
+        response.scroll_to_me(None);
+    }
+    if ui.is_rect_visible(rect) {
+        let fill = if is_selected {
+            p.selection
+        } else {
+            ink.gamma_multiply(0.14)
+        };
+        ui.painter().rect_filled(rect, 4.0, fill);
+        if response.has_focus() || response.hovered() {
+            ui.painter()
+                .rect_stroke(rect, 4.0, Stroke::new(1.0, p.read), StrokeKind::Inside);
+        }
+        let inner = rect.shrink2(vec2(6.0, 0.0));
+        let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, &time, mono_small(), p.quiet);
+        let rest = Rect::from_min_max(
+            inner.min,
+            pos2((inner.right() - used - 6.0).max(inner.left()), inner.bottom()),
+        );
+        widgets::paint_truncated(ui, rest, Align2::LEFT_CENTER, &word, body(), p.text);
+    }
+    response.on_hover_text(label);
+}

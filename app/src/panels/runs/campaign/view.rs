@@ -1,0 +1,170 @@
+//! State of the Campaign panel.
+
+use kinescope_campaign::{Campaign, CellKey, Matrix, Snapshot};
+use kinescope_session::running_work::RunningWork;
+use kinescope_session::targets::is_simulator;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A description that was checked: its campaign and the runs that it makes.
+#[derive(Clone, Debug)]
+pub struct CheckedDescription {
+    /// The file.
+    pub path: PathBuf,
+    /// The campaign.
+    pub campaign: Campaign,
+    /// Its runs.
+    pub matrix: Matrix,
+}
+
+impl CheckedDescription {
+    /// Whether a target may be hardware, so that the user has to confirm it.
+    #[must_use]
+    pub fn may_be_hardware(&self) -> bool {
+        let is_harmless = |name: &&str| is_simulator(name) || matches!(*name, "cpu" | "interpreter");
+        !self.matrix.targets().iter().all(is_harmless)
+    }
+}
+
+/// The last reading of a campaign that this process runs.
+pub type LiveSnapshot = Arc<Mutex<Option<Arc<Snapshot>>>>;
+
+/// A campaign to run, or that runs.
+#[derive(Clone, Debug)]
+pub struct CampaignRun {
+    /// The description.
+    pub description: Arc<CheckedDescription>,
+    /// Folder for the queue and the results.
+    pub folder: PathBuf,
+    /// What it gave until now.
+    pub live: LiveSnapshot,
+}
+
+/// State of the panel.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Why nothing could be opened.
+    pub error: Option<String>,
+    /// The last reading of the open folder.
+    opened: Option<Arc<Snapshot>>,
+    /// The description to run.
+    pub description: Option<Arc<CheckedDescription>>,
+    /// The typed folder for results.
+    pub folder: String,
+    /// Whether the user confirmed that targets may be hardware.
+    pub accepts_hardware: bool,
+    /// The selected cell.
+    pub selected: Option<CellKey>,
+    run: Option<(CampaignRun, RunningWork)>,
+    /// How the last run ended, in one line, and whether it was good.
+    pub(super) end: Option<(String, bool)>,
+    /// When the folder was read last, and whether it is being read.
+    read: Option<(Instant, bool)>,
+}
+
+impl View {
+    /// Whether there is nothing to show.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.opened.is_none() && self.description.is_none()
+    }
+
+    /// Takes a reading of a folder, or why it cannot be read. Of a campaign that another process has, the cells of an
+    /// earlier reading stay.
+    pub fn show(&mut self, opened: Result<Snapshot, String>) {
+        self.read = Some((Instant::now(), false));
+        match opened {
+            Ok(mut snapshot) => {
+                if let Some(before) = self.opened.as_ref().filter(|b| b.folder == snapshot.folder)
+                    && snapshot.is_elsewhere
+                {
+                    snapshot.summary = before.summary.clone();
+                    snapshot.runs = before.runs.clone();
+                }
+                self.error = None;
+                self.opened = Some(Arc::new(snapshot));
+            }
+            Err(error) => self.error = Some(error),
+        }
+    }
+
+    /// Opens another folder: what belongs to the one before is dropped.
+    pub fn open(&mut self, opened: Result<Snapshot, String>) {
+        if self.running().is_none() {
+            self.run = None;
+        }
+        self.opened = None;
+        self.selected = None;
+        self.description = None;
+        self.end = None;
+        self.show(opened);
+    }
+
+    /// Takes a checked description, or why it cannot be run.
+    pub fn describe(&mut self, checked: Result<CheckedDescription, String>) {
+        match checked {
+            Ok(description) => {
+                self.folder = description.path.with_extension("campaign").display().to_string();
+                self.description = Some(Arc::new(description));
+                self.error = None;
+                self.accepts_hardware = false;
+            }
+            Err(error) => self.error = Some(error),
+        }
+    }
+
+    /// Returns what to show: the campaign that this process runs, or else the open folder.
+    #[must_use]
+    pub fn shown(&self) -> Option<Arc<Snapshot>> {
+        let live = self.run.as_ref().and_then(|(run, _)| {
+            let live = run.live.lock().unwrap_or_else(PoisonError::into_inner);
+            live.clone()
+        });
+        live.or_else(|| self.opened.clone())
+    }
+
+    /// Whether the open campaign is run by another process.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.run.is_none() && self.opened.as_ref().is_some_and(|o| o.is_elsewhere)
+    }
+
+    /// Returns the folder to read again now: another process runs its campaign, and the last reading is old.
+    pub(super) fn folder_to_read(&self, interval: Duration) -> Option<PathBuf> {
+        let opened = self.opened.as_ref().filter(|_| self.is_live())?;
+        let is_due = self
+            .read
+            .is_none_or(|(at, reading)| !reading && at.elapsed() >= interval);
+        is_due.then(|| opened.folder.clone())
+    }
+
+    pub(super) fn begin_reading(&mut self) {
+        self.read = Some((Instant::now(), true));
+    }
+
+    /// Returns the work of the run, while it goes on.
+    #[must_use]
+    pub fn running(&self) -> Option<&RunningWork> {
+        self.run.as_ref().map(|(_, work)| work).filter(|work| work.is_alive())
+    }
+
+    /// Takes a run that started.
+    pub fn begin(&mut self, run: CampaignRun, work: RunningWork) {
+        self.opened = None;
+        self.selected = None;
+        self.run = Some((run, work));
+        self.end = None;
+    }
+
+    /// Takes the end of a run: in one line, and whether it was good.
+    pub fn finish(&mut self, message: String, is_good: bool) {
+        self.end = Some((message, is_good));
+    }
+
+    /// Returns how the last run ended, in one line.
+    #[must_use]
+    pub fn end(&self) -> Option<&str> {
+        self.end.as_ref().map(|(message, _)| message.as_str())
+    }
+}
