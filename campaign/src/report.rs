@@ -17,8 +17,8 @@ const MAX_ROWS: usize = 2000;
 /// Maximum number of failed seeds of a cell.
 const MAX_SEEDS: usize = 16;
 
-/// The rows of the matrix: for each recording with its options, the cells by target.
-type MatrixRows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, &'a Cell>>;
+/// The rows of a matrix in the order of the cells: for each recording with its options, the cells by target.
+type MatrixRows<'a> = Vec<((&'a str, &'a str), BTreeMap<&'a str, &'a Cell>)>;
 
 /// Renders the report of a campaign. `since` is an earlier campaign: its name, and the difference to it.
 #[must_use]
@@ -33,8 +33,13 @@ pub fn render_report(
         let (_, rows) = kinds
             .entry(order(key.kind))
             .or_insert_with(|| (key.kind, MatrixRows::new()));
-        let row = rows.entry((&key.recording, &key.options)).or_default();
-        row.insert(&key.target, cell);
+        let name = (key.recording.as_str(), key.options.as_str());
+        match rows.last_mut().filter(|(before, _)| *before == name) {
+            Some((_, row)) => {
+                row.insert(&key.target, cell);
+            }
+            None => rows.push((name, BTreeMap::from([(key.target.as_str(), cell)]))),
+        }
     }
     let targets: BTreeSet<&str> = summary.cells.keys().map(|key| key.target.as_str()).collect();
     let body = html! {
@@ -145,7 +150,7 @@ fn event_link(path: &Path, event: u64) -> String {
 }
 
 fn matrix(kind: &str, rows: &MatrixRows<'_>) -> Markup {
-    let targets: BTreeSet<&str> = rows.values().flat_map(|cells| cells.keys().copied()).collect();
+    let targets: BTreeSet<&str> = rows.iter().flat_map(|(_, cells)| cells.keys().copied()).collect();
     let file = KINDS.get(order(kind)).map_or("recording", |(_, _, file)| file);
     html! {
         div style="overflow-x: auto" {

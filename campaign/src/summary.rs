@@ -4,6 +4,7 @@ use crate::queue::{QueueError, RunQueue};
 use crate::run::Run;
 use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
 use crate::work::RunDetails;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 const MAX_TIMES: usize = 1000;
 
 /// What identifies a cell in two campaigns. The recording's content may differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CellKey {
     /// The kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
     pub kind: &'static str,
@@ -33,6 +34,56 @@ impl CellKey {
             options: run.work.describe_options(),
             target: run.target.clone(),
         }
+    }
+}
+
+/// The kinds of work in the order of reports.
+const KINDS: [&str; 6] = ["replay", "pipeline", "tuning", "wasm", "fuzz", "bisect"];
+
+/// Returns the number of a kind in the order of reports.
+fn kind_order(kind: &str) -> usize {
+    KINDS.iter().position(|k| *k == kind).unwrap_or(KINDS.len())
+}
+
+/// Compares two texts with their numbers by value: `seeds 50` comes before `seeds 100`.
+fn compare_natural(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    loop {
+        let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) else {
+            return left.len().cmp(&right.len()).then_with(|| a.cmp(b));
+        };
+        if x.is_ascii_digit() && y.is_ascii_digit() {
+            let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            let ((m, rest_left), (n, rest_right)) = (left.split_at(digits(left)), right.split_at(digits(right)));
+            let (m, n) = (m.trim_start_matches('0'), n.trim_start_matches('0'));
+            match m.len().cmp(&n.len()).then_with(|| m.cmp(n)) {
+                Ordering::Equal => (left, right) = (rest_left, rest_right),
+                other => return other,
+            }
+        } else if x == y {
+            let size = x.len_utf8();
+            (left, right) = (left.split_at(size).1, right.split_at(size).1);
+        } else {
+            return x.cmp(&y);
+        }
+    }
+}
+
+/// Keys are in the order of reports: by kind, by file, by options, by target.
+impl Ord for CellKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        kind_order(self.kind)
+            .cmp(&kind_order(other.kind))
+            .then_with(|| self.kind.cmp(other.kind))
+            .then_with(|| compare_natural(&self.recording, &other.recording))
+            .then_with(|| compare_natural(&self.options, &other.options))
+            .then_with(|| compare_natural(&self.target, &other.target))
+    }
+}
+
+impl PartialOrd for CellKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -281,5 +332,42 @@ fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
         cell.divergence = result.divergence;
         cell.failure = result.failure;
         cell.outcome = result.outcome;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_in_the_order_of_their_numbers() {
+        let mut all = [
+            "a10",
+            "a9",
+            "b",
+            "a",
+            "a9b",
+            "a09",
+            "",
+            "é2",
+            "a99999999999999999999999",
+            "a010",
+        ];
+        all.sort_by(|a, b| compare_natural(a, b));
+        assert_eq!(
+            all,
+            [
+                "",
+                "a",
+                "a09",
+                "a9",
+                "a9b",
+                "a010",
+                "a10",
+                "a99999999999999999999999",
+                "b",
+                "é2"
+            ]
+        );
     }
 }

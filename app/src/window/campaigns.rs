@@ -7,8 +7,8 @@ use crate::panels::runs::campaign::CampaignRun;
 use crate::panels::runs::campaign::view::CheckedDescription;
 use egui::Context;
 use kinescope_campaign::{
-    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, FolderQueue, Matrix, RunQueue as _, RunVerdict, Snapshot,
-    Summary, run_campaign, write_table,
+    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, FolderQueue, Matrix, RunNotice, RunQueue as _, RunVerdict,
+    Snapshot, Summary, run_campaign, write_table,
 };
 use kinescope_files::link::Link;
 use kinescope_files::scene::{Scene, Selection};
@@ -16,6 +16,7 @@ use kinescope_session::running_work::RunningWork;
 use kinescope_session::targets::Targets;
 use kinescope_session::text;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -23,6 +24,8 @@ use trace_core::progress::Progress;
 /// Minimum interval between two readings of a campaign that runs here, and the share of the time that they may take.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_READ_SHARE: u32 = 10;
+/// Interval at which a run checks whether the user stopped it.
+const STOP_TICK: Duration = Duration::from_millis(50);
 
 /// Asks for the folder of a campaign and opens it.
 pub(super) fn choose(app: &mut App, ctx: &Context) {
@@ -119,8 +122,8 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
     progress.set_total(counts.total());
     let _ = progress.advance(counts.done);
     let next = Mutex::new(Instant::now());
-    let ended = run_campaign(&queue, &names, &options, progress, &|notice| {
-        if matches!(notice, kinescope_campaign::RunNotice::Done(..)) {
+    let notice = |notice: &RunNotice<'_>| {
+        if matches!(notice, RunNotice::Done(..)) {
             // A cancellation is for the threads of the targets.
             let _ = progress.advance(1);
         }
@@ -131,6 +134,21 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
             let took = begun.elapsed();
             *next = Instant::now() + READ_INTERVAL.max(took.saturating_mul(MAX_READ_SHARE));
         }
+    };
+    // Runs count their own steps, so that they need another progress; its cancellation follows the one of the window.
+    let (stop, is_over) = (Progress::new(), AtomicBool::new(false));
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if progress.check().is_err() {
+                    stop.cancel();
+                }
+                std::thread::sleep(STOP_TICK);
+            }
+        });
+        let ended = run_campaign(&queue, &names, &options, &stop, &notice);
+        is_over.store(true, Ordering::Relaxed);
+        ended
     });
     publish(own, &folder, &queue, false, ctx);
     let end = ended.map_err(|e| text(&e))?;

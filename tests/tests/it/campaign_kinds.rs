@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::cuda::{CudaStandIn, run_to_end};
+use whole_program_tests::farm::FarmAgent;
 use whole_program_tests::{ProgramOutput, kinescope, program, root};
 
 /// Runs `kinescope` with the stand-in as its driver.
@@ -230,6 +231,41 @@ fn mixed_kinds_go_on_after_their_process_is_killed() {
     assert_eq!(diff.code, Some(0), "{diff:?}");
     let status = run(&["campaign", "status", &at("out")]);
     assert!(status.out.contains("mixed: complete; 35 of 35 runs done"), "{status:?}");
+}
+
+#[test]
+fn agents_run_every_kind_with_the_results_of_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let _agent = FarmAgent::start_with_all(folder.path(), &keys, "farm");
+    write_mixed(folder.path());
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let text = std::fs::read_to_string(at("c.toml")).unwrap();
+    let text = text
+        .replace(
+            "targets = [\"software:mali-g71\"]",
+            "targets = [\"software:mali-g71\", \"agent:farm/mali-g71\"]",
+        )
+        .replace(
+            "targets = [\"cpu\"]",
+            "targets = [\"cpu\", \"agent:farm/cpu\", \"agent:farm/interpreter\"]",
+        )
+        .replace("repeats = 20", "repeats = 2");
+    let bisect = "[[bisect]]\npath = \"vecadd.kine\"\n";
+    std::fs::write(at("c.toml"), text + bisect).unwrap();
+    let ended = kinescope(&keys, ["campaign", "run", &at("c.toml"), "-o", &at("out"), "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report = ended.json();
+    assert_eq!(
+        (&report["matched"], &report["runs"]),
+        (&42.into(), &42.into()),
+        "{report}"
+    );
+    assert_eq!(
+        (&report["unequal"], &report["unequal_targets"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Width below which the details are below the matrix, points.
 const MIN_SIDE_BY_SIDE_WIDTH: f32 = 640.0;
 /// Width of the details, points.
-const DETAILS: f32 = 320.0;
+const DETAILS: f32 = 280.0;
 /// Interval at which a campaign that another process runs is read again.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -9,8 +9,8 @@ use kinescope_session::text;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Width of the names, and of a target, points.
-const NAME: f32 = 260.0;
-const TARGET: f32 = 170.0;
+const NAME: f32 = 204.0;
+const TARGET: f32 = 148.0;
 /// Distance to the border, points.
 const MARGIN: f32 = 8.0;
 
