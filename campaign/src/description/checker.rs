@@ -76,13 +76,13 @@ impl Checker<'_> {
         Ok(names)
     }
 
-    /// Checks that the name is that of a device, which replays recordings.
+    /// Checks that a checked name is not that of a target that only runs WebAssembly programs.
     pub fn device_target(&self, name: &str) -> Result<(), String> {
-        match targets::parse(name) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!(
+        match (targets::parse(name), WasmTarget::parse(name)) {
+            (Err(_), Ok(_)) => Err(format!(
                 "the target `{name}` only runs WebAssembly programs; give this entry its own `targets`"
             )),
+            _ => Ok(()),
         }
     }
 

@@ -283,7 +283,9 @@ fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
     }
     if report.unequal_targets > 0 {
         let items = format_count(report.unequal_targets, "difference");
-        out.line(format_args!("  {items} between the results of two targets; the report lists them"))?;
+        out.line(format_args!(
+            "  {items} between the results of two targets; the report lists them"
+        ))?;
     }
     for unused in &report.given_up {
         out.line(format_args!("{} is not used: {}", unused.target, unused.reason))?;
