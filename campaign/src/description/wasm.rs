@@ -130,6 +130,7 @@ impl Expand for WasmEntry {
                     expected,
                     options: self.options.clone(),
                     time_limit_s: entry.time_limit_s,
+                    keep_outcomes: files.campaign().keep_outcomes,
                 }));
             }
         }

@@ -2,16 +2,21 @@
 
 use super::stop::Stop;
 use super::{Execute, Executor, RunMaterial, is_temporary};
-use crate::run_result::{RunResult, RunVerdict};
-use crate::work::{InputFile, RunDetails, WasmDetails, WasmWork};
+use crate::run_result::{RunResult, RunVerdict, unix_ms};
+use crate::work::{InputFile, KeptOutcomes, RunDetails, WasmDetails, WasmWork};
 use kinescope_session::wasm_program::{OpenTargetError, WasmTarget, open_file, open_target, run_all};
 use replay_engine::client::ClientError;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use trace_core::container;
 use trace_core::progress::Progress;
+use trace_core::recording::rfc3339;
 use wasm_gpu::GpuOptions;
+use wasm_recording::{ALL_ENDED, RunToRecord, Target, Translation, to_recording};
 use wasm_run::{BackendError, Input, Limits, PAGE_BYTES, ProgramRun, RunEnd, RunOptions};
 
+/// Name and version of this program in recordings.
+const TOOL: &str = concat!("kinescope ", env!("CARGO_PKG_VERSION"));
 /// Maximum size of a copy's memory, pages: 4 GiB.
 const MAX_PAGES: u32 = 1 << 16;
 /// Maximum number of inputs of a run: its result has a digest of each.
@@ -40,11 +45,12 @@ impl Execute for WasmWork {
         // The run leases the target itself.
         executor.free_target();
         let begun = Instant::now();
+        let options = self.run_options();
         let backend = open_target(
             &target,
             &executor.targets,
-            program,
-            self.run_options(),
+            program.clone(),
+            options.clone(),
             GpuOptions::default(),
         )
         .map_err(|e| match e {
@@ -70,7 +76,43 @@ impl Execute for WasmWork {
         let measured = begun.elapsed().saturating_sub(backend.compile_time());
         result.run_ns = nanoseconds(backend.run_time().unwrap_or(measured));
         fill(result, &inputs, &runs, &expected);
+        if self.keep_outcomes.keeps(result.verdict == RunVerdict::Match) {
+            let recorded = RunToRecord {
+                program: program.bytes(),
+                program_name: &self.program_name(),
+                options: &options,
+                target: Target {
+                    name: executor.target.clone(),
+                    copies: backend.copies(inputs.len()),
+                    compile_ns: result.compile_ns,
+                    run_ns: result.run_ns,
+                    translation: target.is_translated().then(Translation::default),
+                },
+                inputs: &inputs,
+                runs: &runs,
+                unfinished: &ALL_ENDED,
+                launches: &backend.launches(),
+                profile: &[],
+                tool: TOOL,
+                when: &rfc3339(unix_ms() / 1000),
+                source: "wasm-run",
+                edits: Vec::new(),
+            };
+            keep(executor, result, &recorded);
+        }
         Ok(())
+    }
+}
+
+/// Keeps a batch as a recording. What keeps it from being one must not cost the result.
+fn keep(executor: &Executor, result: &mut RunResult, run: &RunToRecord<'_>) {
+    let recording = to_recording(run, &Progress::new()).map_err(|e| e.to_string());
+    match recording.and_then(|r| container::to_bytes(&r).map_err(|e| e.to_string())) {
+        Ok(bytes) => executor.keep_outcome(result, ".kine", &bytes),
+        Err(e) => {
+            let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
+            result.failure = Some(format!("{before}the outcome was not kept: {e}"));
+        }
     }
 }
 
@@ -111,8 +153,11 @@ impl WasmWork {
                 memory_pages: options.memory_bytes.map_or(Limits::DEFAULT_MEMORY_PAGES, pages),
                 fuel: options.fuel,
                 time: Some(self.time_limit_s.map_or(Limits::DEFAULT_TIME, Duration::from_secs)),
-                // Nothing reads the log.
-                log_entries: 0,
+                log_entries: match self.keep_outcomes {
+                    // Nothing reads the log.
+                    KeptOutcomes::None => 0,
+                    _ => Limits::DEFAULT_LOG_ENTRIES,
+                },
                 ..Limits::default()
             },
             ..RunOptions::default()

@@ -1,7 +1,7 @@
 //! A batch of copies of a WebAssembly program, as work of a campaign.
 
 use super::details::{DetailColumns, Details, RunDetails, list_names};
-use super::{FieldHasher, InputFile, Locate, RecordingFile, Work};
+use super::{FieldHasher, InputFile, KeptOutcomes, Locate, RecordingFile, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,6 +23,9 @@ pub struct WasmWork {
     /// Time limit of a copy, seconds; `None` for the default one.
     #[serde(default)]
     pub time_limit_s: Option<u64>,
+    /// Which batches are kept as recordings.
+    #[serde(default)]
+    pub keep_outcomes: KeptOutcomes,
 }
 
 /// How a program runs: the options of `wasm run`.

@@ -149,7 +149,7 @@ const ECHO: &str = r#"(module
 
 #[test]
 fn programs_run_in_batches_with_equal_results_on_each_target() {
-    let text = "[[wasm]]\npath = \"echo.wat\"\ntargets = [\"cpu\", \"interpreter\"]\ninputs = \"texts\"\nbatch = 2\n\
+    let text = "keep-outcomes = \"diverged\"\n[[wasm]]\npath = \"echo.wat\"\ntargets = [\"cpu\", \"interpreter\"]\ninputs = \"texts\"\nbatch = 2\n\
                 expected = \"expected\"\n";
     let farm = Farm::with_files(&[], text, |folder| {
         std::fs::write(folder.join("echo.wat"), ECHO).unwrap();
@@ -187,6 +187,16 @@ fn programs_run_in_batches_with_equal_results_on_each_target() {
             Failed => assert!(details.failed["e"].contains("unreachable"), "{details:?}"),
             _ => assert_eq!((details.copies, result.computed), (2, true)),
         }
+    }
+    // Batches that do not match are kept as recordings of their runs.
+    for result in &results {
+        let kept = result
+            .outcome
+            .as_ref()
+            .map(|path| farm.folder.path().join("out").join(path));
+        assert_eq!(kept.is_some(), result.verdict != Match, "{result:?}");
+        let is_run = |path| wasm_recording::is_wasm_run(&trace_core::container::open(path).unwrap());
+        assert!(kept.as_deref().is_none_or(is_run));
     }
     // Both targets give the same results.
     assert_eq!(summary.unequal_targets(), []);
