@@ -22,6 +22,7 @@ use kinescope_session::transfers;
 use kinescope_session::wasm_program::WasmTarget;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
+use replay_engine::lease_options::LeaseOptions;
 use replay_engine::plan::Edits;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -85,7 +86,14 @@ fn as_execute(work: &WorkItem) -> &dyn Execute {
     }
 }
 
-/// Executes runs on one target, one at a time. It keeps the target leased between runs, until [`Executor::free_target`].
+/// The lease between two runs: a campaign does not keep a device from an urgent replay.
+const BETWEEN_RUNS: LeaseOptions = LeaseOptions {
+    priority: 0,
+    is_preemptible: true,
+};
+
+/// Executes runs on one target, one at a time. It keeps the target leased between runs, until [`Executor::free_target`] or
+/// until a request of higher priority preempts the lease.
 pub struct Executor {
     target: String,
     worker: String,
@@ -120,7 +128,7 @@ impl Executor {
     /// # Errors
     /// If the target cannot be reached or leased.
     pub fn open_target(&mut self) -> Result<DeviceInfo, ClientError> {
-        Ok(self.lease()?.info().clone())
+        Ok(self.lease(BETWEEN_RUNS)?.info().clone())
     }
 
     /// Checks that the target is there, and leases it if it has a device. Targets that only run WebAssembly programs have
@@ -132,22 +140,36 @@ impl Executor {
         match WasmTarget::parse(&self.target) {
             Ok(WasmTarget::Cpu | WasmTarget::Interpreter) => Ok(()),
             Ok(target) if !target.has_device() => self.targets.connect(&self.target).map(drop),
-            _ => self.lease().map(drop),
+            _ => self.lease(BETWEEN_RUNS).map(drop),
         }
     }
 
-    fn lease(&mut self) -> Result<&mut Lease, ClientError> {
+    fn lease(&mut self, options: LeaseOptions) -> Result<&mut Lease, ClientError> {
+        if self.lease.as_ref().is_some_and(|lease| lease.options() != options) {
+            self.lease = None;
+        }
         if self.lease.is_none() {
-            self.lease = Some(self.targets.open(&self.target)?);
+            let lease = self.targets.open_with(&self.target, options, &Progress::new())?;
+            self.lease = Some(lease);
         }
         self.lease
             .as_mut()
             .ok_or_else(|| ClientError::Refused("the target has no lease".to_owned()))
     }
 
-    /// Returns the lease of the target for a run.
+    /// Returns the lease of the target for a run that nobody preempts.
     fn lease_for_run(&mut self) -> Result<&mut Lease, Stop> {
-        match self.lease() {
+        self.lease_with(LeaseOptions::default())
+    }
+
+    /// Returns the lease of the target for a run of one replay. A request of higher priority gets the device before or after
+    /// it.
+    fn lease_for_replay(&mut self) -> Result<&mut Lease, Stop> {
+        self.lease_with(BETWEEN_RUNS)
+    }
+
+    fn lease_with(&mut self, options: LeaseOptions) -> Result<&mut Lease, Stop> {
+        match self.lease(options) {
             Err(e) if is_temporary(&e) => Err(Stop::NotStarted(e.to_string())),
             opened => Ok(opened?),
         }

@@ -70,11 +70,12 @@ pub struct Views {
 }
 
 impl Views {
-    /// Returns the views for another document: a pipeline and its run belong to none.
+    /// Returns the views for another document: pipelines and campaigns belong to none.
     #[must_use]
     pub fn for_another_document(self) -> Self {
         Self {
             pipeline: self.pipeline,
+            campaign: self.campaign,
             ..Self::default()
         }
     }

@@ -31,7 +31,7 @@ impl Execute for ReplayWork {
             ..ReplayRequest::default()
         };
         let targets = executor.targets.clone();
-        let lease = executor.lease_for_run()?;
+        let lease = executor.lease_for_replay()?;
         let device = lease.info().clone();
         result.gpu.clone_from(&device.gpu_name);
         let mut prepared = request.compile(&recording, &targets, &device, progress)?;

@@ -26,7 +26,10 @@ impl From<ClientError> for Stop {
             ClientError::Cancelled => return Self::Cancelled,
             // The device hung or failed: that is a result.
             ClientError::Device(_) => return Self::Refused(text),
-            ClientError::Unreachable { .. } | ClientError::Busy { .. } | ClientError::Qemu(_) => {
+            ClientError::Unreachable { .. }
+            | ClientError::Busy { .. }
+            | ClientError::Preempted { .. }
+            | ClientError::Qemu(_) => {
                 return Self::NotStarted(text);
             }
             _ => {}

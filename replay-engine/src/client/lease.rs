@@ -12,7 +12,7 @@ pub(super) use self::requester::LeaseRequester;
 use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
-use crate::lease_options::{PREEMPTION_VERSION, Preemption};
+use crate::lease_options::{LeaseOptions, PREEMPTION_VERSION, Preemption};
 use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::Compiled;
 use crate::run::{ArtifactsHeader, Outcome};
@@ -149,6 +149,12 @@ impl Lease {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// Returns the options of the lease.
+    #[must_use]
+    pub fn options(&self) -> LeaseOptions {
+        self.requester.options
     }
 
     /// Returns the lease of another client that ended for this one.

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::farm::FarmAgent;
+use whole_program_tests::simulator_agent::SimulatorAgent;
 use whole_program_tests::{kinescope, program, root};
 
 /// Returns the next number of a generator: tests kill at other moments each time.
@@ -189,4 +190,47 @@ fn bad_folders_and_descriptions_are_refused() {
     run(&["campaign", "run", &at("c.toml"), "-o", &at("out")]).assert_refused("line 2: no recording matches");
     std::fs::write(at("c.toml"), "version = 1\nrepeats = 0\n").unwrap();
     run(&["campaign", "check", &at("c.toml")]).assert_refused("c.toml: line");
+}
+
+#[test]
+fn an_urgent_replay_gets_the_device_between_two_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = SimulatorAgent::start(folder.path(), "mali-g71");
+    let description = folder.path().join("c.toml");
+    let recording = root().join("sample-traces/vecadd.kine");
+    let text = format!(
+        "version = 1\ntargets = [\"agent:lab/mali-g71\"]\nrepeats = 150\n[[recordings]]\npath = \"{}\"\n",
+        recording.display()
+    );
+    std::fs::write(&description, text).unwrap();
+    let start = || {
+        let mut command = Command::new(program("kinescope"));
+        command.env("KINESCOPE_KEYS", &agent.client).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut campaign = start()
+        .args(["campaign", "run"])
+        .arg(&description)
+        .arg("-o")
+        .arg(folder.path().join("out"))
+        .spawn()
+        .unwrap();
+    let mut preempted = 0;
+    while campaign.try_wait().unwrap().is_none() {
+        let urgent = start()
+            .arg("replay")
+            .arg(&recording)
+            .args(["--on", "agent:lab/mali-g71", "--preempt", "--json"])
+            .output()
+            .unwrap();
+        assert_eq!(urgent.status.code(), Some(0), "{urgent:?}");
+        let report: serde_json::Value = serde_json::from_slice(&urgent.stdout).unwrap();
+        preempted += u32::from(report["preempted"]["waited_ns"].is_u64());
+    }
+    let ended = campaign.wait_with_output().unwrap();
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.code() == Some(0) && printed.contains("150 match"), "{ended:?}");
+    assert!(!printed.contains("repeated"), "{printed}");
+    assert!(preempted > 0, "no run was preempted");
 }
