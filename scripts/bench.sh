@@ -47,7 +47,10 @@ measure() {
         filter)
             with_duckdb
             cargo bench --locked --package trace-query --bench "$1" ;;
-        campaign) cargo bench --locked --package kinescope-campaign --bench "$1" ;;
+        # The second one needs nats-server, and is skipped without it.
+        campaign)
+            cargo bench --locked --package kinescope-campaign --bench "$1"
+            cargo bench --locked --package kinescope-worker --bench broker ;;
         per_action) cargo bench --locked --package replay-core --bench "$1" ;;
         compute | trace) cargo bench --locked --package device-mali --bench "$1" ;;
         size) size_of_bare ;;

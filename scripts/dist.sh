@@ -48,7 +48,8 @@ features=""
 [ "$profile" != release ] || features="--features kinescope/wgpu"
 # shellcheck disable=SC2086 # a list of words
 cargo build --locked --quiet --profile "$profile" $features \
-    -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda -p kinescope-nvidia -p kinescope-remote-cuda \
+    -p kinescope -p kinescope-agent -p kinescope-worker -p kinescope-panfrost -p kinescope-cuda -p kinescope-nvidia \
+    -p kinescope-remote-cuda \
     -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13 \
     -p kinescope-remote-cublas-12 -p kinescope-remote-cublas-13 -p kinescope-remote-curand
 bin=$built/$(profile_folder "$profile")
@@ -69,7 +70,7 @@ say "built in $(took "$start")"
 third_party() {
     texts=$work/texts
     mkdir -p "$texts"
-    cargo tree --locked -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda \
+    cargo tree --locked -p kinescope -p kinescope-agent -p kinescope-worker -p kinescope-panfrost -p kinescope-cuda \
         -p kinescope-remote-cuda -p kinescope-remote-cudart-12 -p kinescope-remote-cudart-13 \
         -p kinescope-remote-cublas-12 -p kinescope-remote-cublas-13 -p kinescope-remote-curand \
         -e normal --prefix none --format '{p} {l}' >"$work/tree"
@@ -100,7 +101,7 @@ tree() {
     mkdir -p "$1/bin" "$1/lib/kinescope" "$1/share/man/man1" "$1/share/applications" "$1/share/mime/packages" \
         "$1/share/kinescope/sample-traces" "$1/share/doc/kinescope" "$1/share/bash-completion/completions" \
         "$1/share/fish/vendor_completions.d" "$1/$zsh_functions"
-    cp "$bin/kinescope" "$bin/kinescope-agent" "$1/bin/"
+    cp "$bin/kinescope" "$bin/kinescope-agent" "$bin/kinescope-worker" "$1/bin/"
     cp "$bin/libkinescope_panfrost.so" "$bin/libkinescope_cuda.so" "$bin/libkinescope_nvidia.so" \
         "$bin/libkinescope_remote_cuda.so" "$bin/libkinescope_remote_cudart_12.so" \
         "$bin/libkinescope_remote_cudart_13.so" "$bin/libkinescope_remote_cublas_12.so" \
@@ -108,7 +109,7 @@ tree() {
     if [ "$profile" != release ]; then
         strip --strip-unneeded "$1/bin/"* "$1/lib/kinescope/"*
     fi
-    for program in kinescope kinescope-agent; do
+    for program in kinescope kinescope-agent kinescope-worker; do
         "$bin/$program" man "$1/share/man/man1" >/dev/null
         "$bin/$program" completions bash >"$1/share/bash-completion/completions/$program"
         "$bin/$program" completions fish >"$1/share/fish/vendor_completions.d/$program.fish"
@@ -181,7 +182,7 @@ rm "$deb/usr/share/doc/kinescope/LICENSE-MIT" "$deb/usr/share/doc/kinescope/LICE
     echo " On Debian systems the text is in /usr/share/common-licenses/Apache-2.0."
 } >"$deb/usr/share/doc/kinescope/copyright"
 finish "$deb" "$deb/usr"
-linked="$deb/usr/bin/kinescope $deb/usr/bin/kinescope-agent $deb/usr/lib/kinescope/*.so"
+linked="$deb/usr/bin/kinescope $deb/usr/bin/kinescope-agent $deb/usr/bin/kinescope-worker $deb/usr/lib/kinescope/*.so"
 # shellcheck disable=SC2086 # a list of files
 {
     glibc=$(LC_ALL=C readelf --version-info --wide $linked | sed -n 's/.*GLIBC_\([0-9][0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)

@@ -148,7 +148,8 @@ OFFSCREEN_PACKAGES="libegl1 libgl1-mesa-dri"
 READER_PACKAGES="python3"
 # Exported programs are built for arm64 and run there, in QEMU's emulation of one program.
 ARM64_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
-TEST_PACKAGES="xvfb xdotool imagemagick python3 python3-venv git"
+# nats-server: the broker of campaigns over several machines.
+TEST_PACKAGES="xvfb xdotool imagemagick python3 python3-venv git nats-server"
 # Mesa's own build: generators of parsers, the libraries that its loader and its driver link.
 MESA_PACKAGES="gcc g++ libc6-dev ninja-build pkg-config flex bison libdrm-dev zlib1g-dev libzstd-dev libudev-dev libelf-dev
     python3 python3-venv xz-utils"

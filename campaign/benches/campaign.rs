@@ -8,7 +8,9 @@
     reason = "a benchmark"
 )]
 
-use kinescope_campaign::{Campaign, CampaignFolder, CampaignOptions, Matrix, RunQueue as _, run_campaign};
+use kinescope_campaign::{
+    Campaign, CampaignFolder, CampaignOptions, Matrix, RunQueue as _, RunSource as _, run_campaign,
+};
 use kinescope_session::targets::Targets;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,19 +58,20 @@ fn run(path: &Path, recording: &Path) {
     let targets = [TARGETS[0].to_owned()];
     let end = run_campaign(&queue, &targets, &options, &Progress::new(), &|_| {}).unwrap();
     let took = begun.elapsed();
-    let mut busy: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut busy, mut plans): (BTreeMap<String, u64>, u64) = (BTreeMap::new(), 0);
     queue
         .results(&mut |_, result| {
-            let ns = result.compile_ns + result.upload_ns + result.run_ns;
-            *busy.entry(result.on_target).or_default() += ns;
+            plans += result.compile_ns + result.upload_ns + result.run_ns;
+            *busy.entry(result.on_target).or_default() += result.ended_ms - result.started_ms;
             true
         })
         .unwrap();
-    let slowest = Duration::from_nanos(busy.values().copied().max().unwrap_or(0));
+    let slowest = Duration::from_millis(busy.values().copied().max().unwrap_or(0));
     println!(
-        "{}: {} runs in {took:.2?}, plans and runs {slowest:.2?}, ratio {:.2}",
+        "{}: {} runs in {took:.2?}, the slowest target was busy for {slowest:.2?} (plans and runs {:.2?}), ratio {:.2}",
         recording.file_name().unwrap_or_default().display(),
         end.done,
+        Duration::from_nanos(plans),
         took.as_secs_f64() / slowest.as_secs_f64().max(1e-9)
     );
 }

@@ -91,7 +91,7 @@ pub struct CampaignEntry {
     pub line: usize,
     /// A path, or a pattern with `*`, `?`, `[…]` and `**`.
     pub path: String,
-    /// Targets as `--on` takes them.
+    /// Targets as `--on` takes them, or selectors of labels.
     pub targets: Vec<String>,
     /// Number of runs on each target, at least 1.
     pub repeats: u32,

@@ -131,16 +131,16 @@ impl Executor {
         Ok(self.lease(BETWEEN_RUNS)?.info().clone())
     }
 
-    /// Checks that the target is there, and leases it if it has a device. Targets that only run WebAssembly programs have
-    /// none.
+    /// Checks that the target is there, and leases it if it has a device, whose description this returns. Targets that only
+    /// run WebAssembly programs have none.
     ///
     /// # Errors
     /// If the target cannot be reached or leased.
-    pub fn reach_target(&mut self) -> Result<(), ClientError> {
+    pub fn reach_target(&mut self) -> Result<Option<DeviceInfo>, ClientError> {
         match WasmTarget::parse(&self.target) {
-            Ok(WasmTarget::Cpu | WasmTarget::Interpreter) => Ok(()),
-            Ok(target) if !target.has_device() => self.targets.connect(&self.target).map(drop),
-            _ => self.lease(BETWEEN_RUNS).map(drop),
+            Ok(WasmTarget::Cpu | WasmTarget::Interpreter) => Ok(None),
+            Ok(target) if !target.has_device() => self.targets.connect(&self.target).map(|_| None),
+            _ => Ok(Some(self.lease(BETWEEN_RUNS)?.info().clone())),
         }
     }
 

@@ -40,18 +40,49 @@ pub fn digest_path(path: &Path, progress: &Progress) -> Result<String, DigestErr
     if !fs::metadata(path).map_err(failed)?.is_dir() {
         return Ok(digest_file(path, progress)?.to_hex().to_string());
     }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(b"kinescope folder 1\0");
-    let mut files = Vec::new();
-    list_files(path, 0, &mut files)?;
-    files.sort();
-    for file in files {
-        let name = file.strip_prefix(path).unwrap_or(&file).as_os_str().as_encoded_bytes();
-        hasher.update(&(name.len() as u64).to_le_bytes());
-        hasher.update(name);
-        hasher.update(digest_file(&file, progress)?.as_bytes());
+    Ok(FolderFiles::read(path, progress)?.digest())
+}
+
+/// The regular files of a folder, in order of their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderFiles(Vec<(PathBuf, blake3::Hash)>);
+
+impl FolderFiles {
+    /// Reads the files of a folder and of the folders in it. Links are not followed.
+    ///
+    /// # Errors
+    /// If a file cannot be read, there are too many, or the work is cancelled.
+    pub fn read(folder: &Path, progress: &Progress) -> Result<Self, DigestError> {
+        let mut paths = Vec::new();
+        list_files(folder, 0, &mut paths)?;
+        paths.sort();
+        let files = paths.into_iter().map(|path| {
+            let digest = digest_file(&path, progress)?;
+            let name = path.strip_prefix(folder).map(Path::to_owned).unwrap_or(path);
+            Ok((name, digest))
+        });
+        Ok(Self(files.collect::<Result<_, DigestError>>()?))
     }
-    Ok(hasher.finalize().to_hex().to_string())
+
+    /// Returns the digest of the folder, 64 hex digits.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"kinescope folder 1\0");
+        for (name, digest) in &self.0 {
+            let name = name.as_os_str().as_encoded_bytes();
+            hasher.update(&(name.len() as u64).to_le_bytes());
+            hasher.update(name);
+            hasher.update(digest.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// Lists the files: their names, relative to the folder, and their digests of 64 hex digits.
+    pub fn iter(&self) -> impl Iterator<Item = (&Path, String)> {
+        let files = self.0.iter();
+        files.map(|(name, digest)| (name.as_path(), digest.to_hex().to_string()))
+    }
 }
 
 fn digest_file(path: &Path, progress: &Progress) -> Result<blake3::Hash, DigestError> {

@@ -3,7 +3,7 @@
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
-use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, TargetCounts};
+use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, TargetCounts};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
 use crate::work::WorkItem;
@@ -95,14 +95,15 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// Parses an entry of any table. Returns whether it is one. For fuzzing.
+/// Parses an entry of any table, or a message of a broker. Returns whether it is one. For fuzzing.
 #[must_use]
 pub fn parse_entry(bytes: &[u8]) -> bool {
     let result = parse::<RunResult>(bytes).is_ok();
     let work = parse::<WorkItem>(bytes).is_ok_and(|w| !w.kind().is_empty());
     let run = parse::<Run>(bytes).is_ok_and(|r| r.has_own_id());
     let state = parse::<StoredLease>(bytes).is_ok() || parse::<StoredAttempts>(bytes).is_ok();
-    parse::<StoredRun>(bytes).is_ok() || result || work || run || state
+    let message = crate::messages::parse_message(bytes);
+    parse::<StoredRun>(bytes).is_ok() || result || work || run || state || message
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, redb::Error> {
@@ -398,6 +399,17 @@ impl FolderQueue {
         })
     }
 
+    /// Returns a run, or `None` if the queue does not have it.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    pub fn run(&self, id: RunId) -> Result<Option<Run>, QueueError> {
+        self.read(|read| {
+            let (runs, works) = (read.open_table(RUNS)?, read.open_table(WORKS)?);
+            Ok(read_run(&runs, &works, &id)?.map(|(run, _)| run))
+        })
+    }
+
     /// Notes that runs were given to a broker once more.
     ///
     /// # Errors
@@ -483,16 +495,14 @@ fn is_current(leases: &impl ReadableTable<IdKey, &'static [u8]>, leased: &Leased
     }
 }
 
-impl RunQueue for FolderQueue {
-    fn add(&self, runs: &mut dyn Iterator<Item = Run>) -> Result<u64, QueueError> {
-        let mut added = 0;
-        loop {
-            let batch: Vec<Run> = runs.take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(added);
-            }
-            added += self.add_batch(&batch)?;
-        }
+impl RunSource for FolderQueue {
+    fn wait_for_run(&self, target: &str, _limit: Duration) -> Result<bool, QueueError> {
+        self.read(|read| {
+            let queued = read.open_table(QUEUED)?;
+            let first = queued.range((target, 0)..=(target, u64::MAX))?.next().transpose()?;
+            // A lease that has expired is queued again when a run is taken.
+            Ok(first.is_some() || !find_leases(&read.open_table(LEASES)?, |l| l.deadline_ms < unix_ms())?.is_empty())
+        })
     }
 
     fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError> {
@@ -549,6 +559,19 @@ impl RunQueue for FolderQueue {
             }
             Ok(())
         })
+    }
+}
+
+impl RunQueue for FolderQueue {
+    fn add(&self, runs: &mut dyn Iterator<Item = Run>) -> Result<u64, QueueError> {
+        let mut added = 0;
+        loop {
+            let batch: Vec<Run> = runs.take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(added);
+            }
+            added += self.add_batch(&batch)?;
+        }
     }
 
     fn counts(&self) -> Result<Counts, QueueError> {

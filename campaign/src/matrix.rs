@@ -118,6 +118,11 @@ impl Matrix {
         kinds
     }
 
+    /// Lists the work items.
+    pub fn works(&self) -> impl Iterator<Item = &WorkItem> {
+        self.rows.iter().map(|r| &r.work)
+    }
+
     /// Returns the targets, in order of their names.
     #[must_use]
     pub fn targets(&self) -> BTreeSet<&str> {

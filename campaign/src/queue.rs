@@ -2,6 +2,7 @@
 
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::RunResult;
+use replay_engine::device::DeviceInfo;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +30,14 @@ pub enum QueueError {
         found: u64,
         /// The version that this code reads.
         expected: u64,
+    },
+    /// The broker that holds the queue cannot be used.
+    #[error("{address}: {reason}")]
+    Broker {
+        /// Address of the broker.
+        address: String,
+        /// What failed.
+        reason: String,
     },
     /// An entry cannot be read.
     #[error("{}: entry {entry} is damaged: {reason}", path.display())]
@@ -73,14 +82,27 @@ pub enum FinishedRun {
     HadResult,
 }
 
-/// A queue of runs. A run is queued, leased by a worker with a deadline, or done with a result. All methods are durable:
-/// when they return, the change survives the end of the process and of the machine.
-pub trait RunQueue: Send + Sync {
-    /// Adds runs in their order. A run whose id the queue has stays as it is. Returns the number of added runs.
+/// Where the thread of a target gets its runs, and where it reports them: a folder on this machine, or a broker. A change
+/// of a folder is durable when its method returns. A broker may receive a result later; a run whose result is lost is
+/// repeated.
+pub trait RunSource: Send + Sync {
+    /// Waits until a run of a target is queued, at most for `limit`. Returns whether there may be one. A queue without
+    /// other writers answers at once.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    fn wait_for_run(&self, target: &str, limit: Duration) -> Result<bool, QueueError>;
+
+    /// Receives the description of a target that is open now. A source that selects runs by labels needs it.
+    fn note_target(&self, _target: &str, _device: &DeviceInfo) {}
+
+    /// Reports that a target cannot be used now. A run that the source holds for it goes back to the queue.
     ///
     /// # Errors
     /// If the queue cannot be written.
-    fn add(&self, runs: &mut dyn Iterator<Item = Run>) -> Result<u64, QueueError>;
+    fn decline(&self, _target: &str) -> Result<(), QueueError> {
+        Ok(())
+    }
 
     /// Leases the first queued run of a target to a worker; `None` if there is none. A run whose lease has expired is
     /// queued again before.
@@ -101,6 +123,16 @@ pub trait RunQueue: Send + Sync {
     /// # Errors
     /// If the queue cannot be written.
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError>;
+}
+
+/// A queue of runs. A run is queued, leased by a worker with a deadline, or done with a result. All methods are durable:
+/// when they return, the change survives the end of the process and of the machine.
+pub trait RunQueue: RunSource {
+    /// Adds runs in their order. A run whose id the queue has stays as it is. Returns the number of added runs.
+    ///
+    /// # Errors
+    /// If the queue cannot be written.
+    fn add(&self, runs: &mut dyn Iterator<Item = Run>) -> Result<u64, QueueError>;
 
     /// Returns the numbers of runs by state.
     ///

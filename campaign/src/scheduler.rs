@@ -1,21 +1,24 @@
-//! The run of a campaign on this machine: one thread for each target takes its runs from the queue.
+//! The threads of targets: each takes runs of its target from a queue, until the queue is empty or for ever.
 
 use crate::execution::{Attempt, Executor, RunMaterial, is_temporary};
-use crate::queue::{FinishedRun, QueueError, RunQueue};
+use crate::queue::{FinishedRun, QueueError, RunSource};
 use crate::run::LeasedRun;
 use crate::run_result::RunResult;
 use kinescope_session::targets::Targets;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
 /// Maximum number of attempts of a run. The run is reported as failed after that.
-const MAX_ATTEMPTS: u32 = 5;
+pub const MAX_ATTEMPTS: u32 = 5;
 /// Time after which a lease ends. The queue's process is this one, and the time limit of a run ends a run that hangs.
 const LEASE: Duration = Duration::from_hours(24);
 /// First and longest pause before a target that cannot be reached is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Time that a thread which runs for ever waits for a run before it looks again.
+const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which a pause checks whether the user stopped the campaign.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -44,7 +47,7 @@ pub enum RunNotice<'a> {
 }
 
 /// The end of a campaign's run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CampaignEnd {
     /// Number of results of this process.
     pub done: u64,
@@ -95,11 +98,37 @@ impl Places {
 /// # Errors
 /// If the queue cannot be read or written. All threads have ended then.
 pub fn run_campaign(
-    queue: &dyn RunQueue,
+    queue: &dyn RunSource,
     targets: &[String],
     options: &CampaignOptions,
     progress: &Progress,
     notice: &(dyn Fn(&RunNotice<'_>) + Sync),
+) -> Result<CampaignEnd, QueueError> {
+    run_targets(queue, targets, options, progress, notice, false)
+}
+
+/// Runs the runs of these targets as a worker: it waits for more until the user stops it, and gives up no target. A
+/// target without runs is free for others. `notice` is called on the threads of the targets.
+///
+/// # Errors
+/// If the queue cannot be read or written. All threads have ended then.
+pub fn run_worker(
+    queue: &dyn RunSource,
+    targets: &[String],
+    options: &CampaignOptions,
+    progress: &Progress,
+    notice: &(dyn Fn(&RunNotice<'_>) + Sync),
+) -> Result<CampaignEnd, QueueError> {
+    run_targets(queue, targets, options, progress, notice, true)
+}
+
+fn run_targets(
+    queue: &dyn RunSource,
+    targets: &[String],
+    options: &CampaignOptions,
+    progress: &Progress,
+    notice: &(dyn Fn(&RunNotice<'_>) + Sync),
+    is_worker: bool,
 ) -> Result<CampaignEnd, QueueError> {
     let places = Places {
         free: Mutex::new(match options.max_workers {
@@ -119,6 +148,7 @@ pub fn run_campaign(
                     progress,
                     places: &places,
                     notice,
+                    is_worker,
                 };
                 let builder = std::thread::Builder::new().name("campaign-target".to_owned());
                 (target, builder.spawn_scoped(scope, move || thread.run()))
@@ -152,12 +182,14 @@ pub fn run_campaign(
 
 /// The thread of a target.
 struct TargetThread<'a> {
-    queue: &'a dyn RunQueue,
+    queue: &'a dyn RunSource,
     target: &'a str,
     options: &'a CampaignOptions,
     progress: &'a Progress,
     places: &'a Places,
     notice: &'a (dyn Fn(&RunNotice<'_>) + Sync),
+    /// Whether the thread waits for more runs and gives up no target.
+    is_worker: bool,
 }
 
 /// What a thread does after an attempt.
@@ -194,6 +226,7 @@ impl TargetThread<'_> {
             let step = self.step(&mut executor, &mut end);
             self.places.leave();
             match step? {
+                None if self.is_worker => self.wait(&mut executor)?,
                 None => return Ok(end),
                 Some(Next::Continue) => {
                     out_of_reach = None;
@@ -203,16 +236,16 @@ impl TargetThread<'_> {
                     end.stopped = true;
                     return Ok(end);
                 }
-                Some(Next::GiveUp(reason)) => {
+                Some(Next::GiveUp(reason)) if !self.is_worker => {
                     end.given_up.push((self.target.to_owned(), reason));
                     return Ok(end);
                 }
-                Some(Next::Wait(reason)) => {
+                Some(Next::Wait(reason) | Next::GiveUp(reason)) => {
                     let since = *out_of_reach.get_or_insert_with(|| {
                         (self.notice)(&RunNotice::Unavailable(self.target, &reason));
                         Instant::now()
                     });
-                    if since.elapsed() >= options.target_wait {
+                    if !self.is_worker && since.elapsed() >= options.target_wait {
                         end.given_up.push((self.target.to_owned(), reason));
                         return Ok(end);
                     }
@@ -221,6 +254,13 @@ impl TargetThread<'_> {
                 }
             }
         }
+    }
+
+    /// Waits for a run. The target is free meanwhile.
+    fn wait(&self, executor: &mut Executor) -> Result<(), QueueError> {
+        executor.free_target();
+        while self.progress.check().is_ok() && !self.queue.wait_for_run(self.target, IDLE_WAIT)? {}
+        Ok(())
     }
 
     fn sleep(&self, pause: Duration) {
@@ -232,12 +272,16 @@ impl TargetThread<'_> {
 
     /// Takes a run and executes it. Returns `None` if no run is left.
     fn step(&self, executor: &mut Executor, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
+        if !self.is_worker && !self.queue.wait_for_run(self.target, Duration::ZERO)? {
+            return Ok(None);
+        }
         // A target that cannot be reached takes no run.
-        if let Err(e) = executor.reach_target() {
-            let Some(leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
-                return Ok(None);
-            };
-            self.queue.release(&leased, None)?;
+        let reached = executor.reach_target();
+        if let Ok(Some(device)) = &reached {
+            self.queue.note_target(self.target, device);
+        }
+        if let Err(e) = reached {
+            self.queue.decline(self.target)?;
             let reason = e.to_string();
             return Ok(Some(match is_temporary(&e) {
                 true => Next::Wait(reason),
@@ -265,7 +309,11 @@ impl TargetThread<'_> {
                 Ok(Some(Next::Wait(reason)))
             }
             Attempt::Cancelled => {
-                self.queue.release(&leased, Some("the campaign was stopped"))?;
+                let reason = match self.is_worker {
+                    true => "the worker was stopped",
+                    false => "the campaign was stopped",
+                };
+                self.queue.release(&leased, Some(reason))?;
                 Ok(Some(Next::Stop))
             }
         }

@@ -7,6 +7,7 @@
 )]
 
 pub mod board;
+pub mod broker;
 pub mod cuda;
 pub mod cuda_agent;
 pub mod emulated;

@@ -1,6 +1,7 @@
 //! Checks that all tables of a description share: numbers in their ranges, names of targets, tolerances, files.
 
 use super::DescriptionError;
+use crate::selector::TargetSelector;
 use kinescope_session::tuning::tolerance::parse_output_rule;
 use kinescope_session::wasm_program::WasmTarget;
 use replay_engine::client::targets;
@@ -65,7 +66,9 @@ impl Checker<'_> {
         let mut names = Vec::with_capacity(targets.len());
         for spanned in targets {
             let name = spanned.get_ref();
-            if WasmTarget::parse(name).is_err() {
+            if TargetSelector::is_selector(name) {
+                TargetSelector::parse(name).map_err(|e| self.error(spanned, e.to_string()))?;
+            } else if WasmTarget::parse(name).is_err() {
                 targets::parse(name).map_err(|e| self.error(spanned, e.to_string()))?;
             }
             if !known.insert(name.clone()) {

@@ -69,6 +69,11 @@ const LEASE: &str = r#"{"worker":"w","token":3,"deadline_ms":9}"#;
 const ATTEMPTS: &str = r#"{"count":1,"reasons":["lost"]}"#;
 const RESULT: &str = r#"{"run":"00112233445566778899aabbccddeeff","verdict":"diverged","computed":true,"divergence":{"event":3,"text":"x"},"failure":null,"on_target":"software:mali-g71","gpu":"Mali-G71","queued_ms":1,"started_ms":2,"ended_ms":3,"compile_ns":4,"upload_ns":5,"run_ns":6,"device_ns":7,"memory_bytes":4096,"pushed_bytes":10,"attempt":1,"earlier_attempts":[],"worker":"w","fingerprint":"","outcome":null}"#;
 
+const RUN_MESSAGE: &str = r#"{"version":1,"campaign":"00112233445566778899aabbccddeeff","publication":0,"queued_ms":5,"run":{"id":"dc9848c397309cd63e7bdfe5a17c810f","target":"software:mali-g71","repeat":2,"work":{"kind":"replay","recording":{"path":"/a.kine","name":"/a.kine","digest":"abababababababababababababababababababababababababababababababab"},"tolerance":["exact"],"without_containment":false,"keep_outcomes":"none"}}}"#;
+const RESULT_MESSAGE: &str = r#"{"message":"result","version":1,"result":{"run":"00112233445566778899aabbccddeeff","verdict":"diverged","computed":true,"divergence":{"event":3,"text":"x"},"failure":null,"on_target":"software:mali-g71","gpu":"Mali-G71","queued_ms":1,"started_ms":2,"ended_ms":3,"compile_ns":4,"upload_ns":5,"run_ns":6,"device_ns":7,"memory_bytes":4096,"pushed_bytes":10,"attempt":1,"earlier_attempts":[],"worker":"w","fingerprint":"","outcome":null},"outcome":{"digest":"abababababababababababababababababababababababababababababababab","bytes":7}}"#;
+const REFUSED_MESSAGE: &str =
+    r#"{"message":"refused","version":1,"worker":"w","sequence":3,"reason":"the message is damaged"}"#;
+
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
     add("campaign_description", "whole", DESCRIPTION.into());
@@ -91,6 +96,9 @@ pub fn add(add: Add<'_>) {
         ("result", RESULT),
         ("fuzz-work", FUZZ_WORK),
         ("fuzz-result", FUZZ_RESULT),
+        ("run_message", RUN_MESSAGE),
+        ("result_message", RESULT_MESSAGE),
+        ("refused_message", REFUSED_MESSAGE),
     ] {
         add("campaign_entry", name, text.into());
     }

@@ -7,6 +7,8 @@
     reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
+mod broker;
+
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunResult, RunVerdict};
 use std::collections::BTreeMap;
 use std::path::Path;

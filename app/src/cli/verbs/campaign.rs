@@ -1,5 +1,6 @@
 //! `campaign`: runs many recordings and other work on many targets, and reports and compares the results.
 
+mod broker;
 mod check;
 mod diff;
 mod report;

@@ -1,5 +1,6 @@
 //! `campaign run`: runs a campaign on this machine, or goes on with it.
 
+use super::broker::{BrokerArguments, run_on_broker};
 use super::check;
 use crate::cli::failure::complain;
 use crate::cli::out::{format_count, format_duration};
@@ -8,7 +9,7 @@ use crate::cli::{Exit, Failure, Out, progress_line, signals};
 use clap::Args;
 use kinescope_campaign::{
     Campaign, CampaignEnd, CampaignFolder, CampaignOptions, Counts, FolderQueue, LeasedRun, Matrix, QueueError,
-    RunNotice, RunQueue as _, RunResult, RunVerdict, Summary, run_campaign, write_table,
+    RunNotice, RunQueue as _, RunResult, RunVerdict, Summary, TargetSelector, run_campaign, write_table,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -27,16 +28,18 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 pub struct RunArguments {
     /// Description of the campaign
     #[arg(value_name = "C.toml")]
-    file: PathBuf,
+    pub file: PathBuf,
     /// Folder of the campaign: queue, results.parquet, kept outcomes
     #[arg(short = 'o', value_name = "FOLDER")]
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// Maximum number of runs at the same time [default: one for each target]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     workers: Option<u32>,
     /// Name of this machine in the results [default: its host name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    #[command(flatten)]
+    pub broker: BrokerArguments,
     #[command(flatten)]
     keys: Keys,
 }
@@ -86,15 +89,16 @@ struct UnusedTarget {
 
 pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     let begun = Instant::now();
-    let (campaign, matrix) = check::open(&arguments.file)?;
-    let folder = CampaignFolder::create(&arguments.folder, &campaign.name)?;
-    let queue = open_queue(&folder)?;
-    progress_line::run_with_progress("queueing", |progress, _| {
-        let mut runs = matrix.runs().take_while(|_| progress.check().is_ok());
-        queue.add(&mut runs)?;
-        progress.check().map_err(|e| Failure::usage(e.to_string()))
-    })?;
-    let end = run_here(arguments, &campaign, &matrix, &folder, &queue)?;
+    let (campaign, folder, queue, end) = match &arguments.broker.queue {
+        Some(address) => {
+            let campaign = Campaign::read(&arguments.file).map_err(|e| Failure::file(&arguments.file, e))?;
+            let end = run_on_broker(arguments, address)?;
+            let folder = CampaignFolder::open(&arguments.folder)?;
+            let queue = open_queue(&folder)?;
+            (campaign, folder, queue, end)
+        }
+        None => run_embedded(arguments)?,
+    };
     folder.write_queue_status(&queue, false)?;
     let results = folder.results_path();
     write_table(&queue, &results).map_err(|e| Failure::file(&results, e))?;
@@ -109,6 +113,24 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
         return Ok(Exit::Program(code));
     }
     Ok(Exit::differs_if(!summary.is_success() || report.queued > 0))
+}
+
+/// Queues and runs a campaign in this process.
+fn run_embedded(arguments: &RunArguments) -> Result<(Campaign, CampaignFolder, FolderQueue, CampaignEnd), Failure> {
+    let (campaign, matrix) = check::open(&arguments.file)?;
+    if let Some(selector) = matrix.targets().into_iter().find(|t| TargetSelector::is_selector(t)) {
+        let message = format!("`{selector}` selects targets of workers; add --queue, or name a target");
+        return Err(Failure::file(&arguments.file, message));
+    }
+    let folder = CampaignFolder::create(&arguments.folder, &campaign.name)?;
+    let queue = open_queue(&folder)?;
+    progress_line::run_with_progress("queueing", |progress, _| {
+        let mut runs = matrix.runs().take_while(|_| progress.check().is_ok());
+        queue.add(&mut runs)?;
+        progress.check().map_err(|e| Failure::usage(e.to_string()))
+    })?;
+    let end = run_here(arguments, &campaign, &matrix, &folder, &queue)?;
+    Ok((campaign, folder, queue, end))
 }
 
 /// Opens the queue. A process that was killed may take a moment to end.

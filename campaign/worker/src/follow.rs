@@ -1,0 +1,228 @@
+//! The client's side of results: each is stored in the folder of the campaign before the broker forgets it.
+
+use crate::connection::ConnectionState;
+use crate::file_store::{FileError, FileStore};
+use crate::reporting::outcome_name;
+use crate::storage::Storage;
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::PullConsumer;
+use futures_util::StreamExt as _;
+use kinescope_campaign::messages::{KeptOutcome, WorkerMessage};
+use kinescope_campaign::{CampaignFolder, FolderQueue, QueueError, RunId, RunResult};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use trace_core::progress::Progress;
+
+/// Number of results that are stored in one commit.
+const BATCH: usize = 256;
+/// Maximum size of the messages of a batch, bytes.
+const MAX_BATCH_BYTES: usize = 8 << 20;
+/// Time that the broker waits for results before it answers that there are none.
+const WAIT: Duration = Duration::from_secs(1);
+/// Pause after an error of the broker.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Maximum size of a kept outcome, bytes.
+const MAX_OUTCOME_BYTES: u64 = 8 << 30;
+/// Maximum length of a text in a result, characters.
+const MAX_TEXT: usize = 4096;
+/// Maximum number of reasons of earlier attempts.
+const MAX_REASONS: usize = 8;
+
+/// Called with each batch of stored results.
+pub type ResultNotice = dyn Fn(&[RunResult]) + Send + Sync;
+
+/// What stores the results of a campaign.
+pub struct Follower {
+    pub storage: Storage,
+    pub files: FileStore,
+    pub campaign: RunId,
+    pub folder: CampaignFolder,
+    pub queue: Arc<FolderQueue>,
+    pub connection: Arc<ConnectionState>,
+    pub stop: Progress,
+    /// Number of results that this process stored.
+    pub stored: Arc<AtomicU64>,
+}
+
+/// Cuts the texts of a result, which a worker chose.
+fn bound_texts(result: &mut RunResult) {
+    let cut = |text: &mut String| {
+        if text.chars().count() > MAX_TEXT {
+            *text = text.chars().take(MAX_TEXT).collect();
+        }
+    };
+    [
+        &mut result.on_target,
+        &mut result.gpu,
+        &mut result.worker,
+        &mut result.fingerprint,
+    ]
+    .into_iter()
+    .for_each(cut);
+    result.failure.iter_mut().for_each(cut);
+    result.divergence.iter_mut().for_each(|d| cut(&mut d.text));
+    result.earlier_attempts.truncate(MAX_REASONS);
+    result.earlier_attempts.iter_mut().for_each(cut);
+}
+
+impl Follower {
+    /// Stores results until `stop` is cancelled. `notice` is called with the stored ones.
+    ///
+    /// # Errors
+    /// If the folder cannot be written. A broker that does not answer is awaited.
+    pub async fn run(&self, notice: &ResultNotice) -> Result<(), QueueError> {
+        let mut consumer = None;
+        while self.stop.check().is_ok() && !self.step(&mut consumer, notice).await? {
+            tokio::time::sleep(PAUSE).await;
+            consumer = None;
+            if let Err(e) = self.storage.restore().await {
+                tracing::debug!("the storage is not there: {e}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores batches until the broker fails (`false`) or `stop` is cancelled (`true`).
+    async fn step(&self, consumer: &mut Option<PullConsumer>, notice: &ResultNotice) -> Result<bool, QueueError> {
+        while self.stop.check().is_ok() {
+            let messages = match self.connection.unless_lost(self.fetch(consumer)).await {
+                Some(Ok(messages)) => messages,
+                None => continue,
+                Some(Err(e)) => {
+                    tracing::warn!("no results now: {e}");
+                    return Ok(false);
+                }
+            };
+            if messages.is_empty() {
+                continue;
+            }
+            let mut results = Vec::new();
+            for message in &messages {
+                match self.read(message).await {
+                    Ok(result) => results.extend(result),
+                    Err(e) => {
+                        tracing::warn!("an outcome is not here yet: {e}");
+                        return Ok(false);
+                    }
+                }
+            }
+            let queue = Arc::clone(&self.queue);
+            let batch = results.clone();
+            let recorded = tokio::task::spawn_blocking(move || queue.record(&batch)).await;
+            let recorded = recorded.map_err(|e| self.storage.error(e))??;
+            self.stored.fetch_add(recorded, Ordering::Relaxed);
+            notice(&results);
+            // They are on the disk: the broker may forget them. One that it delivers again changes nothing.
+            for message in &messages {
+                if let Err(e) = message.ack().await {
+                    tracing::warn!("a result was not acknowledged: {e}");
+                }
+            }
+            self.remove_outcomes(&results).await;
+        }
+        Ok(true)
+    }
+
+    async fn fetch(&self, consumer: &mut Option<PullConsumer>) -> Result<Vec<Message>, QueueError> {
+        let opened = match consumer {
+            Some(opened) => opened,
+            None => consumer.insert(self.storage.open_results(self.campaign).await?),
+        };
+        // What is there comes at once; otherwise the first one ends the wait.
+        for (count, limit) in [(BATCH, None), (1, Some(WAIT))] {
+            let request = async {
+                match limit {
+                    None => {
+                        let request = opened.fetch().max_messages(count).max_bytes(MAX_BATCH_BYTES);
+                        request.messages().await
+                    }
+                    Some(limit) => opened.batch().max_messages(count).expires(limit).messages().await,
+                }
+            };
+            let mut batch = request.await.map_err(|e| self.storage.error(e))?;
+            let mut messages = Vec::new();
+            let wait = limit.unwrap_or_default().saturating_add(Duration::from_secs(5));
+            loop {
+                match tokio::time::timeout(wait, batch.next()).await {
+                    Ok(Some(message)) => messages.push(message.map_err(|e| self.storage.error(e))?),
+                    Ok(None) => break,
+                    Err(_) => return Err(self.storage.error("the broker does not answer")),
+                }
+            }
+            if !messages.is_empty() {
+                return Ok(messages);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Parses a message, and gets the outcome that it names. Returns `None` for a message without a result.
+    async fn read(&self, message: &Message) -> Result<Option<RunResult>, FileError> {
+        let (mut result, outcome) = match WorkerMessage::parse(&message.payload) {
+            Ok(WorkerMessage::Result { result, outcome, .. }) => (*result, outcome),
+            Ok(WorkerMessage::Refused {
+                worker,
+                sequence,
+                reason,
+                ..
+            }) => {
+                tracing::error!("{worker} refused message {sequence} in the queue of runs: {reason}");
+                return Ok(None);
+            }
+            Err(e) => {
+                tracing::error!("a worker's message is refused: {e}");
+                return Ok(None);
+            }
+        };
+        bound_texts(&mut result);
+        // The path is chosen here.
+        result.outcome = None;
+        if let Some(outcome) = outcome {
+            match self.store_outcome(&result, &outcome).await {
+                Ok(path) => result.outcome = Some(path),
+                Err(e @ FileError::Broker(_)) => return Err(e),
+                // A second delivery of a result finds its outcome removed: the first one had it.
+                Err(e) => {
+                    let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
+                    result.failure = Some(format!("{before}the outcome was not kept: {e}"));
+                }
+            }
+        }
+        Ok(Some(result))
+    }
+
+    /// Writes an outcome to the folder. Returns its path in the folder.
+    async fn store_outcome(&self, result: &RunResult, outcome: &KeptOutcome) -> Result<PathBuf, FileError> {
+        let folder = self.folder.outcomes_path();
+        let name = format!("{}-{}.kine", result.run, result.attempt);
+        let path = folder.join(&name);
+        let stored = PathBuf::from("outcomes").join(&name);
+        let failed = |source| FileError::Io {
+            path: path.clone(),
+            source,
+        };
+        if path.exists() {
+            return Ok(stored);
+        }
+        tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
+        let incomplete = tempfile::tempdir_in(&folder).map_err(failed)?;
+        let part = incomplete.path().join(&name);
+        let max_bytes = outcome.bytes.min(MAX_OUTCOME_BYTES);
+        let object = outcome_name(self.campaign, result);
+        self.files
+            .download_file(&object, &outcome.digest, &part, max_bytes)
+            .await?;
+        tokio::fs::rename(&part, &path).await.map_err(failed)?;
+        Ok(stored)
+    }
+
+    async fn remove_outcomes(&self, results: &[RunResult]) {
+        for result in results.iter().filter(|r| r.outcome.is_some()) {
+            if let Err(e) = self.files.remove(&outcome_name(self.campaign, result)).await {
+                tracing::warn!("an outcome was not removed from the broker: {e}");
+            }
+        }
+    }
+}

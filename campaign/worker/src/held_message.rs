@@ -1,0 +1,84 @@
+//! A run's message that this worker has: its lease is extended until it is acknowledged, returned or dropped.
+
+use crate::storage::Storage;
+use async_nats::jetstream::{AckKind, Message, message::Acker};
+use bytes::Bytes;
+use kinescope_campaign::QueueError;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// Number of extensions in the time of a lease.
+const EXTENSIONS: u32 = 3;
+
+/// A message that this worker has.
+pub struct HeldMessage {
+    /// Its subject.
+    pub subject: String,
+    /// Its content.
+    pub payload: Bytes,
+    /// Its number in the queue of runs.
+    pub sequence: u64,
+    acker: Arc<Acker>,
+    extension: AbortHandle,
+}
+
+impl Drop for HeldMessage {
+    fn drop(&mut self) {
+        self.extension.abort();
+    }
+}
+
+impl HeldMessage {
+    /// Takes a message, and extends its lease from now on.
+    #[must_use]
+    pub fn new(message: Message, lease: Duration) -> Self {
+        let sequence = message.info().map_or(0, |info| info.stream_sequence);
+        let (message, acker) = message.split();
+        let acker = Arc::new(acker);
+        let extended = Arc::clone(&acker);
+        let extension = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(lease / EXTENSIONS);
+            // The lease begins now.
+            ticks.tick().await;
+            loop {
+                ticks.tick().await;
+                if let Err(e) = extended.ack_with(AckKind::Progress).await {
+                    tracing::warn!("a lease was not extended: {e}");
+                }
+            }
+        });
+        Self {
+            subject: message.subject.to_string(),
+            payload: message.payload,
+            sequence,
+            acker,
+            extension: extension.abort_handle(),
+        }
+    }
+
+    /// Removes the message from the queue, and waits for the broker's answer.
+    ///
+    /// # Errors
+    /// If the broker does not answer: it delivers the message again later.
+    pub async fn acknowledge(&self, storage: &Storage) -> Result<(), QueueError> {
+        self.acker.double_ack().await.map_err(|e| storage.error(e))
+    }
+
+    /// Removes a message that no worker can use from the queue.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn refuse(&self, storage: &Storage) -> Result<(), QueueError> {
+        let refused = self.acker.double_ack_with(AckKind::Term).await;
+        refused.map_err(|e| storage.error(e))
+    }
+
+    /// Returns the message to the queue, for the next worker after `delay`. A broker that is not there delivers it again
+    /// at the end of the lease.
+    pub async fn give_back(&self, delay: Option<Duration>) {
+        if let Err(e) = self.acker.ack_with(AckKind::Nak(delay)).await {
+            tracing::warn!("a run was not returned: {e}");
+        }
+    }
+}

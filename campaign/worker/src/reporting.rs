@@ -1,0 +1,147 @@
+//! Reports of a worker to the client of a campaign: results with their outcomes, and messages that were refused.
+
+use crate::connection::ConnectionState;
+use crate::file_store::FileStore;
+use crate::storage::{Storage, campaign_of_subject, result_subject};
+use async_nats::jetstream::message::PublishMessage;
+use kinescope_campaign::messages::{KeptOutcome, MessageError, WorkerMessage, encode};
+use kinescope_campaign::{QueueError, RunId, RunResult};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+
+/// Pause after an error of the broker.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Time that a stopped worker tries to report a result.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// Maximum length of a text in a result that was too long as a whole, characters.
+const MAX_SHORT_TEXT: usize = 1024;
+
+/// Reports to clients.
+pub struct Reporter {
+    storage: Storage,
+    files: FileStore,
+    connection: Arc<ConnectionState>,
+    stop: Progress,
+}
+
+/// Returns the name of a kept outcome in the store. It is the run's own: equal outcomes of two runs are two files.
+#[must_use]
+pub fn outcome_name(campaign: RunId, result: &RunResult) -> String {
+    format!("outcome-{campaign}-{}-{}", result.run, result.attempt)
+}
+
+/// Returns a result with shorter texts.
+fn shorten(result: &RunResult) -> RunResult {
+    let short = |text: &String| text.chars().take(MAX_SHORT_TEXT).collect::<String>();
+    let mut result = result.clone();
+    result.failure = result.failure.as_ref().map(short);
+    if let Some(divergence) = &mut result.divergence {
+        divergence.text = short(&divergence.text);
+    }
+    result.earlier_attempts = result.earlier_attempts.iter().map(short).collect();
+    result
+}
+
+impl Reporter {
+    /// Creates a reporter. After `stop` is cancelled, results are tried for some seconds only.
+    #[must_use]
+    pub fn new(storage: Storage, files: FileStore, connection: Arc<ConnectionState>, stop: Progress) -> Self {
+        Self {
+            storage,
+            files,
+            connection,
+            stop,
+        }
+    }
+
+    /// Reports a result, with the file of its outcome.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn report(&self, campaign: RunId, result: &RunResult, outcome: Option<&Path>) -> Result<(), QueueError> {
+        let mut result = result.clone();
+        result.outcome = None;
+        let mut kept = None;
+        if let Some(path) = outcome {
+            match self.files.upload_as(&outcome_name(campaign, &result), path).await {
+                Ok((digest, bytes)) => kept = Some(KeptOutcome { digest, bytes }),
+                Err(e) if e.is_temporary() && path.exists() => return Err(self.storage.error(e)),
+                Err(e) => {
+                    let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
+                    result.failure = Some(format!("{before}the outcome was not kept: {e}"));
+                }
+            }
+        }
+        let message = match encode(&WorkerMessage::of_result(&result, kept.clone())) {
+            Ok(message) => message,
+            Err(_) => encode(&WorkerMessage::of_result(&shorten(&result), kept)).map_err(|e| self.storage.error(e))?,
+        };
+        // A report that was sent twice is dropped.
+        let id = format!("{campaign}.{}.{}.{}", result.run, result.attempt, result.worker);
+        self.publish(campaign, message, id).await
+    }
+
+    /// Reports a result until the broker has it, and removes the file of its outcome. Returns `false` if the worker was
+    /// stopped and the broker does not have it.
+    pub async fn report_until_stopped(&self, campaign: RunId, result: &RunResult, outcome: Option<&Path>) -> bool {
+        let mut stopped: Option<Instant> = None;
+        let is_reported = loop {
+            match self
+                .connection
+                .unless_lost(self.report(campaign, result, outcome))
+                .await
+            {
+                Some(Ok(())) => break true,
+                // Its answer was lost. A second report is dropped.
+                None => continue,
+                Some(Err(e)) => tracing::warn!(run = %result.run, "a result is not reported yet: {e}"),
+            }
+            if self.stop.check().is_err() && stopped.get_or_insert_with(Instant::now).elapsed() > STOP_LIMIT {
+                break false;
+            }
+            tokio::time::sleep(PAUSE).await;
+            if let Err(e) = self.storage.restore().await {
+                tracing::debug!("the storage is not there: {e}");
+            }
+        };
+        if let Some(path) = outcome
+            && let Err(e) = tokio::fs::remove_file(path).await
+        {
+            tracing::debug!("{}: {e}", path.display());
+        }
+        is_reported
+    }
+
+    /// Reports a message that was refused to the campaign that its subject names, if it names one.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn report_refused(
+        &self,
+        subject: &str,
+        worker: &str,
+        sequence: u64,
+        reason: &MessageError,
+    ) -> Result<(), QueueError> {
+        let Some(campaign) = campaign_of_subject(subject) else {
+            return Ok(());
+        };
+        let message = WorkerMessage::of_refused(worker, sequence, reason);
+        let message = encode(&message).map_err(|e| self.storage.error(e))?;
+        self.publish(campaign, message, format!("{campaign}.refused.{sequence}"))
+            .await
+    }
+
+    async fn publish(&self, campaign: RunId, message: Vec<u8>, id: String) -> Result<(), QueueError> {
+        let message = PublishMessage::build().payload(message.into()).message_id(id);
+        let sent = self
+            .storage
+            .jetstream
+            .send_publish(result_subject(campaign), message)
+            .await;
+        let stored = sent.map_err(|e| self.storage.error(e))?.await;
+        stored.map(drop).map_err(|e| self.storage.error(e))
+    }
+}

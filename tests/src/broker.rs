@@ -1,0 +1,238 @@
+//! A broker (nats-server) and workers, in processes of their own that a test may kill and start again.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // An error here fails the test.
+
+use crate::program;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time to start a program.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns the program `nats-server`, or prints that the test is skipped.
+#[must_use]
+pub fn find_nats_server() -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = folders.map(|f| f.join("nats-server")).find(|p| p.is_file());
+    if found.is_none() {
+        println!("skipped: nats-server is not installed");
+    }
+    found
+}
+
+/// A nats-server with JetStream, ended on drop.
+#[derive(Debug)]
+pub struct NatsServer {
+    program: PathBuf,
+    folder: PathBuf,
+    options: Vec<String>,
+    child: Child,
+    port: u16,
+}
+
+impl NatsServer {
+    /// Starts a server on a free port of this machine, whose data is in `folder`.
+    #[must_use]
+    pub fn start(program: &Path, folder: &Path, options: &[&str]) -> Self {
+        let folder = folder.join("nats");
+        std::fs::create_dir_all(&folder).unwrap();
+        let options: Vec<String> = options.iter().map(|o| (*o).to_owned()).collect();
+        let child = spawn_server(program, &folder, &options, "-1");
+        let mut server = Self {
+            program: program.to_owned(),
+            port: 0,
+            folder,
+            options,
+            child,
+        };
+        server.port = server.wait_for_port();
+        server
+    }
+
+    /// Returns its address.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns the folder of its data.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Reads the port from the file that the server writes.
+    fn wait_for_port(&self) -> u16 {
+        let file = self.folder.join(format!("nats-server_{}.ports", self.child.id()));
+        let begun = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let ports: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+            let address = ports.and_then(|p| p["nats"][0].as_str().map(str::to_owned));
+            if let Some(port) = address.and_then(|a| a.rsplit(':').next()?.parse().ok()) {
+                return port;
+            }
+            assert!(begun.elapsed() < START_LIMIT, "nats-server does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Kills the server, as a power failure would.
+    pub fn kill(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Kills the server, and starts it again with its data on the same port.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.child = spawn_server(&self.program, &self.folder, &self.options, &self.port.to_string());
+        assert_eq!(self.wait_for_port(), self.port);
+    }
+
+    /// Publishes a message with the protocol of NATS, as any program could.
+    pub fn publish(&self, subject: &str, payload: &[u8]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let head = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {}\r\n", payload.len());
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(payload).unwrap();
+        stream.write_all(b"\r\nPING\r\n").unwrap();
+        // It is there once the server has answered.
+        let mut answer = Vec::new();
+        let mut piece = [0; 1024];
+        while !answer.windows(4).any(|w| w == b"PONG") {
+            let n = stream.read(&mut piece).unwrap();
+            assert!(n > 0, "the server closed the connection");
+            answer.extend_from_slice(&piece[..n]);
+        }
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn_server(program: &Path, folder: &Path, options: &[String], port: &str) -> Child {
+    Command::new(program)
+        .args(["-js", "-a", "127.0.0.1", "-p", port, "-sd"])
+        .arg(folder)
+        .arg("--ports_file_dir")
+        .arg(folder)
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(
+            File::options()
+                .create(true)
+                .append(true)
+                .open(folder.join("log"))
+                .unwrap(),
+        )
+        .spawn()
+        .unwrap()
+}
+
+/// A worker, ended on drop.
+#[derive(Debug)]
+pub struct BrokerWorker {
+    child: Child,
+    folder: PathBuf,
+    arguments: Vec<String>,
+    keys: PathBuf,
+    /// Its name in results.
+    pub name: String,
+}
+
+impl BrokerWorker {
+    /// Starts a worker with its files in a folder of its own. `arguments` are those of `kinescope-worker`.
+    #[must_use]
+    pub fn start(folder: &Path, keys: &Path, name: &str, arguments: &[&str]) -> Self {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+        arguments.extend(["--name", name, "--log", "json", "--cache"].map(str::to_owned));
+        arguments.push(folder.join("cache").display().to_string());
+        let child = spawn_worker(&folder, keys, &arguments);
+        Self {
+            child,
+            folder,
+            arguments,
+            keys: keys.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Returns its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns its log: objects of JSON, each in a line.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Waits until its log has a text.
+    ///
+    /// # Panics
+    /// If the text does not appear.
+    pub fn wait_for_log(&self, text: &str) {
+        let begun = Instant::now();
+        while !self.log().contains(text) {
+            assert!(begun.elapsed() < START_LIMIT, "no `{text}`: {}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Kills the worker, as a power failure would.
+    pub fn kill(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Kills the worker, and starts it again.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.child = spawn_worker(&self.folder, &self.keys, &self.arguments);
+    }
+}
+
+impl Drop for BrokerWorker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn_worker(folder: &Path, keys: &Path, arguments: &[String]) -> Child {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(folder.join("log"))
+        .unwrap();
+    Command::new(program("kinescope-worker"))
+        .args(arguments)
+        .env("KINESCOPE_KEYS", keys)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// Returns the largest resident memory of a process until now, KiB.
+#[must_use]
+pub fn peak_memory_kib(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,469 @@
+//! Campaigns over several workers and a real nats-server: workers, agents, the client and the server are killed.
+
+use super::{check_results, random, start_agents, write_campaign};
+use kinescope_campaign::{CampaignFolder, RunQueue as _, RunResult, RunVerdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server, peak_memory_kib};
+use whole_program_tests::farm::FarmAgent;
+use whole_program_tests::{kinescope, program};
+
+/// Time after which a campaign of a test counts as hung.
+const LIMIT: Duration = Duration::from_secs(500);
+
+/// Starts `campaign run` with a broker.
+fn start_run(folder: &Path, keys: &Path, server: &NatsServer, options: &[&str]) -> Child {
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(folder.join("client.log"))
+        .unwrap();
+    Command::new(program("kinescope"))
+        .args(["campaign", "run"])
+        .arg(folder.join("c.toml"))
+        .arg("-o")
+        .arg(folder.join("out"))
+        .args(["--queue", &server.address()])
+        .args(options)
+        .env("KINESCOPE_KEYS", keys)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until a process ends, and returns its exit code.
+fn wait(child: &mut Child, folder: &Path) -> Option<i32> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if begun.elapsed() > LIMIT {
+            child.kill().unwrap();
+            let log = std::fs::read_to_string(folder.join("client.log")).unwrap();
+            panic!("the campaign does not end: {log}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the status file of a campaign shows this number of results.
+fn wait_for_results(folder: &Path, count: u64) {
+    let begun = Instant::now();
+    loop {
+        let status = CampaignFolder::open(&folder.join("out")).and_then(|f| f.stored_status());
+        if status.is_ok_and(|s| s.counts.done >= count) {
+            return;
+        }
+        assert!(begun.elapsed() < LIMIT, "there are no {count} results");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_workers_share_runs_and_one_is_killed() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    let server = NatsServer::start(&nats, folder, &[]);
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "software:mali-g71", "--lease", "1"];
+    let mut first = BrokerWorker::start(folder, &keys, "first", &options);
+    let second = BrokerWorker::start(
+        folder,
+        &keys,
+        "second",
+        &[&options[..], &["--label", "rack=2"]].concat(),
+    );
+    let targets = ["software:mali-g71", "label:gpu=mali-g71,rack=2"].map(str::to_owned);
+    write_campaign(folder, &targets, 40);
+    let mut client = start_run(folder, &keys, &server, &[]);
+    first.wait_for_log("run ends");
+    second.wait_for_log("run ends");
+    first.kill();
+    assert_eq!(wait(&mut client, folder), Some(0));
+    let results = check_results(folder, 80);
+    let workers: BTreeSet<&str> = results.iter().map(|r| r.worker.as_str()).collect();
+    assert_eq!(workers, BTreeSet::from(["first", "second"]));
+    assert!(results.iter().all(|r| r.on_target == "software:mali-g71"));
+    // The folder is as after a run on this machine.
+    let out = folder.join("out").display().to_string();
+    let status = kinescope(&keys, ["campaign", "status", &out]);
+    assert!(status.out.contains("complete; 80 of 80 runs done"), "{status:?}");
+    let page = folder.join("r.html").display().to_string();
+    assert_eq!(
+        kinescope(&keys, ["campaign", "report", &out, "-o", &page]).code,
+        Some(0)
+    );
+    assert!(folder.join("out/results.parquet").is_file());
+    // The same command has nothing to do.
+    let mut again = start_run(folder, &keys, &server, &[]);
+    assert_eq!(wait(&mut again, folder), Some(0));
+}
+
+/// Returns the metrics of a worker.
+fn read_metrics(worker: &BrokerWorker) -> String {
+    use std::io::{Read as _, Write as _};
+    worker.wait_for_log("metrics at http://");
+    let log = worker.log();
+    let address = log
+        .split("metrics at http://")
+        .nth(1)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn hostile_messages_are_refused_and_outcomes_are_kept() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    let server = NatsServer::start(&nats, folder, &[]);
+    let address = server.address();
+    let options = [
+        "--queue",
+        &address,
+        "--on",
+        "software:mali-g71",
+        "--metrics",
+        "127.0.0.1:0",
+    ];
+    let worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    worker.wait_for_log("ready");
+    let target = "software:mali-g71".to_owned();
+    write_campaign(folder, std::slice::from_ref(&target), 3);
+    let text = std::fs::read_to_string(folder.join("c.toml")).unwrap();
+    std::fs::write(folder.join("c.toml"), text.replace("[[", "keep-outcomes = \"all\"\n[[")).unwrap();
+    let mut client = start_run(folder, &keys, &server, &[]);
+    assert_eq!(wait(&mut client, folder), Some(0));
+    for result in check_results(folder, 3) {
+        let path = folder.join("out").join(result.outcome.unwrap());
+        let verified = kinescope(&keys, ["verify", path.to_str().unwrap()]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+    // Messages of anybody that may write to the broker.
+    let word: String = blake3::hash(target.as_bytes()).to_hex().chars().take(32).collect();
+    let campaign = CampaignFolder::open(&folder.join("out"))
+        .unwrap()
+        .stored_status()
+        .unwrap()
+        .id;
+    let subject = format!("kinescope.runs.{word}.{campaign}");
+    server.publish(&subject, b"{");
+    server.publish(&subject, &vec![b' '; 600 << 10]);
+    server.publish(&format!("kinescope.results.{campaign}"), b"[]");
+    let begun = Instant::now();
+    let metrics = loop {
+        let metrics = read_metrics(&worker);
+        if metrics.contains("kinescope_worker_refused_messages_total 2") {
+            break metrics;
+        }
+        assert!(begun.elapsed() < LIMIT, "{metrics}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let count = "kinescope_worker_runs_total{target=\"software:mali-g71\",gpu=\"Mali-G71\",verdict=\"match\"} 3";
+    assert!(
+        metrics.contains(count) && metrics.contains("kinescope_worker_connected 1"),
+        "{metrics}"
+    );
+    // The client reports them, and goes on.
+    let text = std::fs::read_to_string(folder.join("c.toml")).unwrap();
+    std::fs::write(folder.join("c.toml"), text.replace("repeats = 3", "repeats = 4")).unwrap();
+    let mut client = start_run(folder, &keys, &server, &[]);
+    assert_eq!(wait(&mut client, folder), Some(0));
+    check_results(folder, 4);
+    let log = std::fs::read_to_string(folder.join("client.log")).unwrap();
+    assert!(log.contains("worker refused message"), "{log}");
+    assert!(log.contains("a worker's message is refused"), "{log}");
+}
+
+/// Creates certificates of a broker and of a client with openssl. Returns `false` if it is not installed.
+fn create_certificates(folder: &Path) -> bool {
+    let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test-ca \
+        -keyout ca.key -out ca.pem -addext basicConstraints=critical,CA:TRUE &&
+        for n in server client; do
+            openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=$n -keyout $n.key -out $n.csr &&
+            printf 'subjectAltName=IP:127.0.0.1,DNS:localhost\\nextendedKeyUsage=serverAuth,clientAuth\\n' > ext &&
+            openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $n.pem || exit 1
+        done";
+    let made = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    if !made.status.success() {
+        println!("skipped: no certificates from openssl");
+    }
+    made.status.success()
+}
+
+#[test]
+fn connections_are_encrypted_and_users_are_checked() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    if !create_certificates(folder) {
+        return;
+    }
+    let at = |name: &str| folder.join(name).display().to_string();
+    let tls = [
+        "--tlsverify",
+        "--tlscert",
+        &at("server.pem"),
+        "--tlskey",
+        &at("server.key"),
+        "--tlscacert",
+        &at("ca.pem"),
+    ];
+    let server = NatsServer::start(
+        &nats,
+        folder,
+        &[&tls[..], &["--user", "farm", "--pass", "secret"]].concat(),
+    );
+    std::fs::write(at("login"), "farm\nsecret\n").unwrap();
+    std::fs::write(at("wrong"), "farm\nguess\n").unwrap();
+    let certificates = [
+        "--tls-ca",
+        &at("ca.pem"),
+        "--tls-cert",
+        &at("client.pem"),
+        "--tls-key",
+        &at("client.key"),
+    ];
+    let login = ["--login", &at("login")];
+    let address = server.address();
+    let on = ["--queue", &address, "--on", "software:mali-g71"];
+    let worker = BrokerWorker::start(folder, &keys, "worker", &[&on[..], &certificates, &login].concat());
+    worker.wait_for_log("ready");
+    write_campaign(folder, &["software:mali-g71".to_owned()], 2);
+    let mut client = start_run(folder, &keys, &server, &[&certificates[..], &login].concat());
+    assert_eq!(wait(&mut client, folder), Some(0));
+    check_results(folder, 2);
+    for options in [
+        vec![],
+        [&certificates[..], &["--login", &at("wrong")]].concat(),
+        login.to_vec(),
+    ] {
+        let mut client = start_run(folder, &keys, &server, &options);
+        assert_eq!(wait(&mut client, folder), Some(2), "{options:?}");
+    }
+}
+
+#[test]
+fn a_campaign_without_workers_ends_and_goes_on_later() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    let server = NatsServer::start(&nats, folder, &[]);
+    write_campaign(folder, &["software:mali-g71".to_owned()], 3);
+    let text = std::fs::read_to_string(folder.join("c.toml")).unwrap();
+    std::fs::write(
+        folder.join("c.toml"),
+        text.replace("target-wait = 120", "target-wait = 1"),
+    )
+    .unwrap();
+    let mut client = start_run(folder, &keys, &server, &[]);
+    assert_eq!(wait(&mut client, folder), Some(1));
+    let log = std::fs::read_to_string(folder.join("client.log")).unwrap();
+    assert!(
+        log.contains("software:mali-g71 is not used: no worker can use it now"),
+        "{log}"
+    );
+    assert!(log.contains("3 runs wait; the same command goes on"), "{log}");
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "software:mali-g71"];
+    let worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    // The runs wait at the broker, also without the client.
+    worker.wait_for_log("run ends");
+    let mut client = start_run(folder, &keys, &server, &[]);
+    assert_eq!(wait(&mut client, folder), Some(0));
+    let results = check_results(folder, 3);
+    assert!(results.iter().all(|r| r.attempt == 1), "{results:?}");
+}
+
+#[test]
+#[ignore = "make test-full: minutes of two processors"]
+fn thousand_runs_over_a_broker_whose_parts_are_killed() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    run_with_kills(&nats, folder.path(), 8, 125);
+}
+
+/// Runs a campaign over a broker: each agent has a worker of its own, and another worker has them all.
+fn run_with_kills(nats: &Path, folder: &Path, agents: usize, repeats: u32) {
+    let keys = folder.join("keys");
+    let mut farm: Vec<FarmAgent> = start_agents(folder, &keys, agents);
+    let targets: Vec<String> = farm.iter().map(|a| a.target.clone()).collect();
+    let mut server = NatsServer::start(nats, folder, &[]);
+    let address = server.address();
+    let mut workers: Vec<BrokerWorker> = targets
+        .chunks(2)
+        .enumerate()
+        .map(|(n, targets)| {
+            let mut options = vec!["--queue", address.as_str(), "--lease", "2"];
+            targets.iter().for_each(|t| options.extend(["--on", t.as_str()]));
+            BrokerWorker::start(folder, &keys, &format!("worker{n}"), &options)
+        })
+        .collect();
+    write_campaign(folder, &targets, repeats);
+    let mut seed = u64::from(std::process::id());
+    let mut kills = [0; 4];
+    let begun = Instant::now();
+    let mut child = start_run(folder, &keys, &server, &[]);
+    let code = loop {
+        assert!(begun.elapsed() < LIMIT, "the campaign does not end");
+        std::thread::sleep(Duration::from_millis(500 + random(&mut seed, 1500)));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        let kind = [0, 0, 0, 1, 1, 1, 2, 3][random(&mut seed, 8) as usize];
+        kills[kind] += 1;
+        match kind {
+            0 => {
+                let at = random(&mut seed, farm.len() as u64) as usize;
+                farm[at].restart();
+            }
+            1 => {
+                let at = random(&mut seed, workers.len() as u64) as usize;
+                workers[at].restart();
+            }
+            2 => server.restart(),
+            _ => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                child = start_run(folder, &keys, &server, &[]);
+            }
+        }
+    };
+    let log = std::fs::read_to_string(folder.join("client.log")).unwrap();
+    assert_eq!(code, Some(0), "{log}");
+    let took = begun.elapsed();
+    let results = check_results(folder, u64::from(repeats) * agents as u64);
+    let repeated = results.iter().filter(|r| r.is_repeated()).count();
+    println!(
+        "{} runs; killed: {} agents, {} workers, {} servers, {} clients; {repeated} runs repeated",
+        results.len(),
+        kills[0],
+        kills[1],
+        kills[2],
+        kills[3]
+    );
+    print_ratio(&results, took);
+}
+
+/// Prints the time of a campaign in relation to that of its slowest target.
+fn print_ratio(results: &[RunResult], took: Duration) {
+    let mut busy: BTreeMap<&str, u64> = BTreeMap::new();
+    for result in results {
+        *busy.entry(&result.on_target).or_default() += result.ended_ms.saturating_sub(result.started_ms);
+    }
+    let slowest = busy.values().copied().max().unwrap_or(1);
+    let ratio = took.as_secs_f64() * 1000.0 / slowest as f64;
+    println!("{took:.1?}; the slowest target was busy for {slowest} ms; ratio {ratio:.2}");
+}
+
+#[test]
+#[ignore = "make test-full: a minute of two processors"]
+fn a_hundred_thousand_queued_runs_need_little_memory() {
+    /// Maximum resident memory of the client and of a worker, KiB.
+    const MAX_KIB: u64 = 96 << 10;
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    let server = NatsServer::start(&nats, folder, &[]);
+    // Ten agents that nobody serves, and a target with a worker.
+    let mut targets: Vec<String> = (0..9).map(|n| format!("agent:none{n}/mali-g71")).collect();
+    targets.push("software:mali-g71".to_owned());
+    write_campaign(folder, &targets, 10_000);
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "software:mali-g71"];
+    let worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    worker.wait_for_log("ready");
+    let log = std::fs::File::create(folder.join("client.log")).unwrap();
+    let begun = Instant::now();
+    let mut client = Command::new(program("kinescope-worker"))
+        .arg("submit")
+        .arg(folder.join("c.toml"))
+        .arg("-o")
+        .arg(folder.join("out"))
+        .args(["--queue", &address])
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    while !std::fs::read_to_string(folder.join("client.log"))
+        .unwrap()
+        .contains("queued runs=100000")
+    {
+        assert!(begun.elapsed() < LIMIT && client.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let queued = begun.elapsed();
+    wait_for_results(folder, 300);
+    let memory = [client.id(), worker.id()].map(|id| peak_memory_kib(id).unwrap());
+    client.kill().unwrap();
+    client.wait().unwrap();
+    println!(
+        "100000 runs queued in {queued:.1?}; client {} KiB, worker {} KiB",
+        memory[0], memory[1]
+    );
+    assert!(memory.iter().all(|kib| *kib < MAX_KIB), "{memory:?}");
+    let queue = CampaignFolder::open(&folder.join("out")).unwrap().open_queue().unwrap();
+    let mut verdicts = BTreeMap::<RunVerdict, u64>::new();
+    queue
+        .results(&mut |_, result| {
+            *verdicts.entry(result.verdict).or_default() += 1;
+            true
+        })
+        .unwrap();
+    assert_eq!(verdicts.keys().copied().collect::<Vec<_>>(), [RunVerdict::Match]);
+}
+
+#[test]
+fn a_missing_worker_program_or_broker_is_said_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_campaign(folder, &["label:gpu=mali-g71".to_owned()], 1);
+    let at = |name: &str| folder.join(name).display().to_string();
+    let run = |options: &[&str]| {
+        let first = ["campaign", "run", &at("c.toml"), "-o", &at("out")];
+        kinescope(folder, [&first[..], options].concat())
+    };
+    run(&[]).assert_refused("`label:gpu=mali-g71` selects targets of workers; add --queue");
+    run(&["--queue", "nats://user:secret@127.0.0.1"]).assert_refused("does not belong on the command line");
+    run(&["--queue", "nats://127.0.0.1:1"]).assert_refused("no connection to the broker");
+    // A copy of the program in a folder without the other one.
+    std::fs::copy(program("kinescope"), folder.join("kinescope")).unwrap();
+    let alone = Command::new(folder.join("kinescope"))
+        .args([
+            "campaign",
+            "run",
+            &at("c.toml"),
+            "-o",
+            &at("out"),
+            "--queue",
+            "nats://127.0.0.1:1",
+        ])
+        .env("PATH", folder)
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&alone.stderr);
+    assert_eq!(alone.status.code(), Some(2), "{message}");
+    assert!(message.contains("kinescope-worker is not installed"), "{message}");
+}
