@@ -16,6 +16,7 @@ pub use tuning::TuningEntry;
 pub use wasm::WasmEntry;
 
 use crate::matrix::{CampaignFiles, MatrixError};
+use crate::selector::TargetSelector;
 use crate::work::{KeptOutcomes, WorkItem};
 use bisect::RawBisect;
 use checker::{Checker, line_of};
@@ -270,6 +271,8 @@ fn check_entry(
     for name in &targets {
         let fits = match raw.target_kind() {
             TargetKind::Device => checker.device_target(name),
+            // A worker finds out whether its targets run programs.
+            TargetKind::Wasm if TargetSelector::is_selector(name) => Ok(()),
             TargetKind::Wasm => WasmTarget::parse(name).map(drop).map_err(|e| e.to_string()),
         };
         fits.map_err(|reason| DescriptionError::Line { line, reason })?;

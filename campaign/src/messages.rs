@@ -12,6 +12,10 @@ pub const MAX_MESSAGE_BYTES: usize = 512 << 10;
 const MAX_TARGET: usize = 1024;
 /// Maximum number of files of a run.
 const MAX_FILES: usize = 4096;
+/// Maximum number of kept files of a run: those of its failed seeds, and its outcome.
+pub const MAX_KEPT_FILES: usize = 1024;
+/// Maximum length of the end of a kept file's name, bytes.
+const MAX_SUFFIX: usize = 160;
 /// Version of the messages.
 const VERSION: u32 = 1;
 
@@ -47,11 +51,13 @@ pub struct RunMessage {
     pub run: Run,
 }
 
-/// A recording of a run that was kept.
+/// A file of a run that was kept: its outcome, the outcome of a stage, inputs of a failed seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptOutcome {
-    /// BLAKE3 digest of the file, 64 hex digits: its name in the store.
+pub struct KeptFile {
+    /// The end of its name, after the run and the attempt: 1 to 160 letters, digits, `-`, `_` and `.`.
+    pub suffix: String,
+    /// BLAKE3 digest of the file, 64 hex digits.
     pub digest: String,
     /// Size of the file, bytes.
     pub bytes: u64,
@@ -67,8 +73,8 @@ pub enum WorkerMessage {
         version: u32,
         /// The result.
         result: Box<RunResult>,
-        /// Its outcome, if it was kept.
-        outcome: Option<KeptOutcome>,
+        /// Its files that were kept.
+        files: Vec<KeptFile>,
     },
     /// A message in the queue of runs was refused. It names no run.
     Refused {
@@ -87,6 +93,13 @@ pub enum WorkerMessage {
 #[must_use]
 pub fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Returns whether a text can be the end of a kept file's name.
+#[must_use]
+pub fn is_suffix(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=MAX_SUFFIX).contains(&text.len()) && text.starts_with(['-', '.']) && text.chars().all(is_plain)
 }
 
 /// Parses JSON. The limit holds before anything is allocated.
@@ -162,11 +175,11 @@ impl RunMessage {
 impl WorkerMessage {
     /// Creates the message of a result.
     #[must_use]
-    pub fn of_result(result: &RunResult, outcome: Option<KeptOutcome>) -> Self {
+    pub fn of_result(result: &RunResult, files: Vec<KeptFile>) -> Self {
         Self::Result {
             version: VERSION,
             result: Box::new(result.clone()),
-            outcome,
+            files,
         }
     }
 
@@ -191,12 +204,13 @@ impl WorkerMessage {
         if *version != VERSION {
             return Err(MessageError::Version(*version));
         }
-        if let Self::Result {
-            outcome: Some(outcome), ..
-        } = &message
-            && !is_digest(&outcome.digest)
-        {
-            return Err(MessageError::Unsound("the digest of the outcome is wrong"));
+        if let Self::Result { files, .. } = &message {
+            if files.len() > MAX_KEPT_FILES {
+                return Err(MessageError::Unsound("too many files were kept"));
+            }
+            if !files.iter().all(|f| is_digest(&f.digest) && is_suffix(&f.suffix)) {
+                return Err(MessageError::Unsound("a kept file has a wrong digest or name"));
+            }
         }
         Ok(message)
     }

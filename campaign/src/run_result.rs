@@ -3,7 +3,7 @@
 use crate::run::{LeasedRun, RunId};
 use crate::work::RunDetails;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The verdict on a run.
@@ -130,6 +130,22 @@ impl RunResult {
             verdict: RunVerdict::Failed,
             failure: Some(format!("attempt {} was lost too: {reason}", leased.attempt)),
             ..Self::unstarted(leased, on_target, worker)
+        }
+    }
+
+    /// Returns the beginning of the names of the run's kept files.
+    #[must_use]
+    pub fn file_prefix(&self) -> String {
+        format!("{}-{}", self.run, self.attempt)
+    }
+
+    /// Forgets the kept files for which `is_kept` returns `false`. It receives each path in the campaign's folder.
+    pub fn retain_files(&mut self, is_kept: &dyn Fn(&Path) -> bool) {
+        self.outcome = self.outcome.take().filter(|path| is_kept(path));
+        if let Some(RunDetails::Fuzz(details)) = &mut self.details {
+            for seed in &mut details.failed {
+                seed.files.retain(|_, path| is_kept(path));
+            }
         }
     }
 

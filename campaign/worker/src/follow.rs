@@ -2,13 +2,14 @@
 
 use crate::connection::ConnectionState;
 use crate::file_store::{FileError, FileStore};
-use crate::reporting::outcome_name;
+use crate::reporting::object_name;
 use crate::storage::Storage;
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt as _;
-use kinescope_campaign::messages::{KeptOutcome, WorkerMessage};
+use kinescope_campaign::messages::{KeptFile, WorkerMessage};
 use kinescope_campaign::{CampaignFolder, FolderQueue, QueueError, RunId, RunResult};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +24,8 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 const WAIT: Duration = Duration::from_secs(1);
 /// Pause after an error of the broker.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Maximum size of a kept outcome, bytes.
-const MAX_OUTCOME_BYTES: u64 = 8 << 30;
+/// Maximum size of a kept file, bytes.
+const MAX_KEPT_BYTES: u64 = 8 << 30;
 /// Maximum length of a text in a result, characters.
 const MAX_TEXT: usize = 4096;
 /// Maximum number of reasons of earlier attempts.
@@ -98,12 +99,12 @@ impl Follower {
             if messages.is_empty() {
                 continue;
             }
-            let mut results = Vec::new();
+            let (mut results, mut objects) = (Vec::new(), Vec::new());
             for message in &messages {
-                match self.read(message).await {
+                match self.read(message, &mut objects).await {
                     Ok(result) => results.extend(result),
                     Err(e) => {
-                        tracing::warn!("an outcome is not here yet: {e}");
+                        tracing::warn!("a kept file is not here yet: {e}");
                         return Ok(false);
                     }
                 }
@@ -120,7 +121,7 @@ impl Follower {
                     tracing::warn!("a result was not acknowledged: {e}");
                 }
             }
-            self.remove_outcomes(&results).await;
+            self.remove_objects(&objects).await;
         }
         Ok(true)
     }
@@ -158,10 +159,11 @@ impl Follower {
         Ok(Vec::new())
     }
 
-    /// Parses a message, and gets the outcome that it names. Returns `None` for a message without a result.
-    async fn read(&self, message: &Message) -> Result<Option<RunResult>, FileError> {
-        let (mut result, outcome) = match WorkerMessage::parse(&message.payload) {
-            Ok(WorkerMessage::Result { result, outcome, .. }) => (*result, outcome),
+    /// Parses a message, and gets the files that it names, whose names in the store are added to `objects`. Returns `None`
+    /// for a message without a result.
+    async fn read(&self, message: &Message, objects: &mut Vec<String>) -> Result<Option<RunResult>, FileError> {
+        let (mut result, files) = match WorkerMessage::parse(&message.payload) {
+            Ok(WorkerMessage::Result { result, files, .. }) => (*result, files),
             Ok(WorkerMessage::Refused {
                 worker,
                 sequence,
@@ -177,26 +179,30 @@ impl Follower {
             }
         };
         bound_texts(&mut result);
-        // The path is chosen here.
-        result.outcome = None;
-        if let Some(outcome) = outcome {
-            match self.store_outcome(&result, &outcome).await {
-                Ok(path) => result.outcome = Some(path),
+        let mut stored = BTreeSet::new();
+        for file in &files {
+            match self.store_file(&result, file).await {
+                Ok(path) => {
+                    stored.insert(path);
+                    objects.push(object_name(self.campaign, &result, &file.suffix));
+                }
                 Err(e @ FileError::Broker(_)) => return Err(e),
-                // A second delivery of a result finds its outcome removed: the first one had it.
+                // A second delivery of a result finds its files removed: the first one had them.
                 Err(e) => {
                     let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
-                    result.failure = Some(format!("{before}the outcome was not kept: {e}"));
+                    result.failure = Some(format!("{before}a file was not kept: {e}"));
                 }
             }
         }
+        // Paths in the message are those of another machine, unless they name a file that is here now.
+        result.retain_files(&|path| stored.contains(path));
         Ok(Some(result))
     }
 
-    /// Writes an outcome to the folder. Returns its path in the folder.
-    async fn store_outcome(&self, result: &RunResult, outcome: &KeptOutcome) -> Result<PathBuf, FileError> {
+    /// Writes a kept file to the folder. Returns its path in the folder.
+    async fn store_file(&self, result: &RunResult, file: &KeptFile) -> Result<PathBuf, FileError> {
         let folder = self.folder.outcomes_path();
-        let name = format!("{}-{}.kine", result.run, result.attempt);
+        let name = format!("{}{}", result.file_prefix(), file.suffix);
         let path = folder.join(&name);
         let stored = PathBuf::from("outcomes").join(&name);
         let failed = |source| FileError::Io {
@@ -209,19 +215,19 @@ impl Follower {
         tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
         let incomplete = tempfile::tempdir_in(&folder).map_err(failed)?;
         let part = incomplete.path().join(&name);
-        let max_bytes = outcome.bytes.min(MAX_OUTCOME_BYTES);
-        let object = outcome_name(self.campaign, result);
+        let max_bytes = file.bytes.min(MAX_KEPT_BYTES);
+        let object = object_name(self.campaign, result, &file.suffix);
         self.files
-            .download_file(&object, &outcome.digest, &part, max_bytes)
+            .download_file(&object, &file.digest, &part, max_bytes)
             .await?;
         tokio::fs::rename(&part, &path).await.map_err(failed)?;
         Ok(stored)
     }
 
-    async fn remove_outcomes(&self, results: &[RunResult]) {
-        for result in results.iter().filter(|r| r.outcome.is_some()) {
-            if let Err(e) = self.files.remove(&outcome_name(self.campaign, result)).await {
-                tracing::warn!("an outcome was not removed from the broker: {e}");
+    async fn remove_objects(&self, objects: &[String]) {
+        for object in objects {
+            if let Err(e) = self.files.remove(object).await {
+                tracing::warn!("a kept file was not removed from the broker: {e}");
             }
         }
     }

@@ -1,12 +1,12 @@
-//! Reports of a worker to the client of a campaign: results with their outcomes, and messages that were refused.
+//! Reports of a worker to the client of a campaign: results with their kept files, and messages that were refused.
 
 use crate::connection::ConnectionState;
 use crate::file_store::FileStore;
 use crate::storage::{Storage, campaign_of_subject, result_subject};
 use async_nats::jetstream::message::PublishMessage;
-use kinescope_campaign::messages::{KeptOutcome, MessageError, WorkerMessage, encode};
+use kinescope_campaign::messages::{KeptFile, MAX_KEPT_FILES, MessageError, WorkerMessage, encode, is_suffix};
 use kinescope_campaign::{QueueError, RunId, RunResult};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -26,10 +26,25 @@ pub struct Reporter {
     stop: Progress,
 }
 
-/// Returns the name of a kept outcome in the store. It is the run's own: equal outcomes of two runs are two files.
+/// Returns the name of a kept file in the store. It is the run's own: equal files of two runs are two objects.
 #[must_use]
-pub fn outcome_name(campaign: RunId, result: &RunResult) -> String {
-    format!("outcome-{campaign}-{}-{}", result.run, result.attempt)
+pub fn object_name(campaign: RunId, result: &RunResult, suffix: &str) -> String {
+    format!("outcome-{campaign}-{}{suffix}", result.file_prefix())
+}
+
+/// Lists the kept files of a run in a folder, each with the end of its name.
+fn list_kept(folder: &Path, result: &RunResult) -> Vec<(String, PathBuf)> {
+    let prefix = result.file_prefix();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut kept: Vec<(String, PathBuf)> = entries
+        .filter_map(|entry| {
+            let suffix = entry.file_name().to_str()?.strip_prefix(&prefix)?.to_owned();
+            is_suffix(&suffix).then(|| (suffix, entry.path()))
+        })
+        .take(MAX_KEPT_FILES)
+        .collect();
+    kept.sort();
+    kept
 }
 
 /// Returns a result with shorter texts.
@@ -56,21 +71,21 @@ impl Reporter {
         }
     }
 
-    /// Reports a result, with the file of its outcome.
+    /// Reports a result, with its kept files in `outcomes`.
     ///
     /// # Errors
     /// If the broker does not answer.
-    pub async fn report(&self, campaign: RunId, result: &RunResult, outcome: Option<&Path>) -> Result<(), QueueError> {
+    pub async fn report(&self, campaign: RunId, result: &RunResult, outcomes: &Path) -> Result<(), QueueError> {
         let mut result = result.clone();
-        result.outcome = None;
-        let mut kept = None;
-        if let Some(path) = outcome {
-            match self.files.upload_as(&outcome_name(campaign, &result), path).await {
-                Ok((digest, bytes)) => kept = Some(KeptOutcome { digest, bytes }),
+        let mut kept = Vec::new();
+        for (suffix, path) in list_kept(outcomes, &result) {
+            let object = object_name(campaign, &result, &suffix);
+            match self.files.upload_as(&object, &path).await {
+                Ok((digest, bytes)) => kept.push(KeptFile { suffix, digest, bytes }),
                 Err(e) if e.is_temporary() && path.exists() => return Err(self.storage.error(e)),
                 Err(e) => {
                     let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
-                    result.failure = Some(format!("{before}the outcome was not kept: {e}"));
+                    result.failure = Some(format!("{before}a file was not kept: {e}"));
                 }
             }
         }
@@ -83,14 +98,14 @@ impl Reporter {
         self.publish(campaign, message, id).await
     }
 
-    /// Reports a result until the broker has it, and removes the file of its outcome. Returns `false` if the worker was
-    /// stopped and the broker does not have it.
-    pub async fn report_until_stopped(&self, campaign: RunId, result: &RunResult, outcome: Option<&Path>) -> bool {
+    /// Reports a result until the broker has it, and removes its kept files from `outcomes`. Returns `false` if the worker
+    /// was stopped and the broker does not have it.
+    pub async fn report_until_stopped(&self, campaign: RunId, result: &RunResult, outcomes: &Path) -> bool {
         let mut stopped: Option<Instant> = None;
         let is_reported = loop {
             match self
                 .connection
-                .unless_lost(self.report(campaign, result, outcome))
+                .unless_lost(self.report(campaign, result, outcomes))
                 .await
             {
                 Some(Ok(())) => break true,
@@ -106,10 +121,10 @@ impl Reporter {
                 tracing::debug!("the storage is not there: {e}");
             }
         };
-        if let Some(path) = outcome
-            && let Err(e) = tokio::fs::remove_file(path).await
-        {
-            tracing::debug!("{}: {e}", path.display());
+        for (_, path) in list_kept(outcomes, result) {
+            if let Err(e) = tokio::fs::remove_file(&path).await {
+                tracing::debug!("{}: {e}", path.display());
+            }
         }
         is_reported
     }

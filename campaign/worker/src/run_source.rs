@@ -356,7 +356,7 @@ impl BrokerSource {
         result: RunResult,
         held: &HeldMessage,
     ) -> Result<(), QueueError> {
-        self.reporter.report(campaign, &result, None).await?;
+        self.reporter.report(campaign, &result, &self.parts.outcomes).await?;
         self.parts.counters.count_result(target, &result);
         held.acknowledge(&self.parts.storage).await
     }
@@ -364,13 +364,12 @@ impl BrokerSource {
     /// Reports a result while the target executes its next run. One report at a time: results do not pile up.
     async fn finish_async(&self, target: &Target, run: ActiveRun, result: RunResult) {
         target.wait_for_report().await;
-        let file = result.outcome.as_ref().and_then(|path| path.file_name());
-        let file = file.map(|name| self.parts.outcomes.join(name));
+        let outcomes = self.parts.outcomes.clone();
         let (storage, reporter) = (self.parts.storage.clone(), Arc::clone(&self.reporter));
         let report = tokio::spawn(async move {
             // Without a report the broker delivers the run again.
             if !reporter
-                .report_until_stopped(run.campaign, &result, file.as_deref())
+                .report_until_stopped(run.campaign, &result, &outcomes)
                 .await
             {
                 return;
