@@ -2,7 +2,7 @@
 
 # The packages of the common build: all but the bare executable, which needs other flags, the readers of exports, whose
 # crates take minutes to build, and the WebAssembly suite, whose crates ask wasmparser for more features than programs need.
-common="--workspace --exclude replay-bare --exclude export-readers --exclude wasm-tests --lib --bins --tests"
+common="--workspace --exclude replay-bare --exclude export-readers --exclude wasm-tests --exclude kinescope-python --lib --bins --tests"
 wasm_suite="--package wasm-tests --lib --tests"
 # What run_tests runs.
 packages=$common

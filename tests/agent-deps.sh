@@ -126,7 +126,7 @@ features() {
     cargo tree --locked -e "$1" --prefix none --format '{p} [{f}]' $2 | sed 's/ (\*)$//' | grep '\[' | sort -u
 }
 run=$(features normal "-p kinescope -p kinescope-agent -p kinescope-panfrost")
-common=$(features normal,dev "--workspace --exclude replay-bare --exclude export-readers --exclude wasm-tests")
+common=$(features normal,dev "--workspace --exclude replay-bare --exclude export-readers --exclude wasm-tests --exclude kinescope-python")
 [ -n "$run" ] && [ -n "$common" ] || { echo "cargo tree lists no features"; bad=1; }
 differing=$(printf '%s\n@\n%s\n' "$common" "$run" | awk '
     /^@$/ { second = 1; next }

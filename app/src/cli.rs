@@ -3,6 +3,7 @@
 mod api_trace;
 mod child_program;
 mod driver_trace;
+pub mod embedding;
 mod empty_result;
 mod event_filter;
 mod failure;
@@ -36,7 +37,7 @@ mod window_arguments;
 use kinescope_session::targets::{PLAY_CALLS, PLAY_CHANNEL};
 use std::ffi::OsString;
 
-pub use failure::{Exit, Failure};
+pub use failure::{Exit, Failure, FailureKind};
 pub use out::{Out, format_hex};
 pub use verb::Verb;
 pub use verbs::{VERBS, command, render_reference};

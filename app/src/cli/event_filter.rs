@@ -1,5 +1,6 @@
 //! Event filters on the command line. An error shows a marker line below the filter.
 
+use super::failure::FailureKind;
 use super::source::SourceRecording;
 use super::{Failure, empty_result, progress_line};
 use kinescope_session::wasm_run::add_filter_inputs;
@@ -12,7 +13,10 @@ use trace_core::ranges;
 /// When the filter is invalid, or the search for jobs was cancelled.
 pub fn compile(option: &str, text: &str, opened: &SourceRecording) -> Result<Filter, Failure> {
     let describe =
-        |e: trace_core::filter::FilterError| Failure::usage(format!("{option}: {e}\n{}", e.caret(text, "  ")));
+        |e: trace_core::filter::FilterError| {
+            let message = format!("{option}: {e}\n{}", e.caret(text, "  "));
+            Failure::usage(message).with_kind(FailureKind::Filter)
+        };
     let query = Query::parse(text).map_err(describe)?;
     let derived = match query.needs_derived() {
         true => Some(Derived::from(&opened.timeline()?)),

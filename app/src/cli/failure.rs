@@ -1,5 +1,6 @@
 //! The result of a verb: its exit code, or the reason of its failure.
 
+use super::embedding;
 use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
@@ -33,9 +34,30 @@ impl Exit {
     }
 }
 
-/// Prints a message on standard error. Ignores a closed standard error.
+/// Prints a message on standard error, or passes it to the program that embeds the verb. Ignores a closed standard error.
 pub fn complain(message: impl fmt::Display) {
+    if embedding::note_message(&message) {
+        return;
+    }
     let _ = writeln!(std::io::stderr(), "kinescope: {message}");
+}
+
+/// The part of a verb's work that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Any other part.
+    #[default]
+    Other,
+    /// The arguments are not valid.
+    Arguments,
+    /// The recording cannot be opened, or it is damaged.
+    Open,
+    /// The filter of events is not valid.
+    Filter,
+    /// The recording has no plan for the target, or the plan is refused.
+    Plan,
+    /// The target cannot be opened or used.
+    Target,
 }
 
 /// A verb that could not do its work: exit code 2 or that of a signal, and one message on stderr.
@@ -44,6 +66,7 @@ pub struct Failure {
     message: String,
     closed_pipe: bool,
     code: u8,
+    kind: FailureKind,
 }
 
 impl Failure {
@@ -54,7 +77,20 @@ impl Failure {
             message: message.into(),
             closed_pipe: false,
             code: 2,
+            kind: FailureKind::Other,
         }
+    }
+
+    /// Returns the same failure with the part of the work that failed.
+    #[must_use]
+    pub fn with_kind(self, kind: FailureKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Returns the part of the work that failed.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
+        self.kind
     }
 
     /// Creates an error about a file.
@@ -132,6 +168,7 @@ impl From<std::io::Error> for Failure {
             message: format!("output: {e}"),
             closed_pipe: e.kind() == std::io::ErrorKind::BrokenPipe,
             code: 2,
+            kind: FailureKind::Other,
         }
     }
 }
@@ -139,7 +176,7 @@ impl From<std::io::Error> for Failure {
 /// Arguments that clap accepted, but not the verb's own type.
 impl From<clap::Error> for Failure {
     fn from(e: clap::Error) -> Self {
-        Self::usage(e.to_string())
+        Self::usage(e.to_string()).with_kind(FailureKind::Arguments)
     }
 }
 

@@ -4,6 +4,7 @@ use kinescope_files::pipe_writer::standard_output;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use trace_core::recording::Clock;
 
 /// The output of a verb.
@@ -49,6 +50,30 @@ pub fn format_interval(clock: Clock, n: u64) -> String {
     }
 }
 
+/// Output of a verb in memory; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryOutput(Arc<Mutex<Vec<u8>>>);
+
+impl MemoryOutput {
+    /// Returns the output so far, and leaves none.
+    #[must_use]
+    pub fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for MemoryOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Out {
     /// Creates an output to the standard output of the process.
     #[must_use]
@@ -59,26 +84,21 @@ impl Out {
         }
     }
 
+    /// Creates an output into memory.
+    #[must_use]
+    pub fn memory(buffer: &MemoryOutput, json: bool) -> Self {
+        Self {
+            to: Box::new(buffer.clone()),
+            json,
+        }
+    }
+
     /// Runs `work` and returns its text output.
     #[cfg(test)]
     pub fn capture(work: impl FnOnce(&mut Self)) -> String {
-        use std::sync::{Arc, Mutex};
-        #[derive(Clone, Default)]
-        struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
-        impl Write for SharedBuffer {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.0.lock().unwrap().extend_from_slice(bytes);
-                Ok(bytes.len())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let buffer = SharedBuffer::default();
-        let to = Box::new(buffer.clone());
-        work(&mut Self { to, json: false });
-        let bytes = buffer.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        let buffer = MemoryOutput::default();
+        work(&mut Self::memory(&buffer, false));
+        String::from_utf8(buffer.take()).unwrap()
     }
 
     /// Returns whether JSON output is requested.

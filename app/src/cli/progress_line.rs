@@ -1,6 +1,6 @@
 //! The progress line: on a terminal it shows the current step and the progress of long work, elsewhere nothing.
 
-use super::{Failure, limit, signals};
+use super::{Failure, embedding, limit, signals};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -23,7 +23,8 @@ impl CurrentStep {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
-    fn get(&self) -> &'static str {
+    /// Returns the current step.
+    pub fn get(&self) -> &'static str {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -54,7 +55,8 @@ fn run_work<T>(
     progress.limit_unpacked(limit::max_unpacked_bytes());
     let _going = signals::cancel_on_signal(&progress);
     let doing = CurrentStep(Arc::new(Mutex::new(what)));
-    let shown = (show && std::io::stderr().is_terminal())
+    let _observed = embedding::observe(&progress, &doing);
+    let shown = (show && !embedding::is_embedded() && std::io::stderr().is_terminal())
         .then(|| start_line(&progress, &doing))
         .flatten();
     let result = work(&progress, &doing).map_err(|e| signals::requested_exit_code().map_or(e, Failure::stopped));

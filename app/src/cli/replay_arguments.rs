@@ -1,6 +1,6 @@
 //! Targets on the command line, and the shared arguments of `plan` and `replay`: inputs, outputs, pace.
 
-use super::failure::complain;
+use super::failure::{FailureKind, complain};
 use super::outputs::CommandFiles;
 use super::plan_file;
 use super::source::{Source, SourceRecording};
@@ -57,7 +57,7 @@ impl Keys {
     /// Opens a target by its name.
     pub fn open_target(&self, name: &str) -> Result<Lease, Failure> {
         let lease = self.targets().open(name);
-        lease.map_err(|e| Failure::usage(describe_open_error(name, &e)))
+        lease.map_err(|e| Failure::usage(describe_open_error(name, &e)).with_kind(FailureKind::Target))
     }
 
     /// Opens a target by its name, with options of the lease. Waits for a client whose lease is preempted.
@@ -67,7 +67,7 @@ impl Keys {
         }
         progress_line::run_with_progress("waiting for the target", |progress, _| {
             let lease = self.targets().open_with(name, options, progress);
-            lease.map_err(|e| Failure::usage(describe_open_error(name, &e)))
+            lease.map_err(|e| Failure::usage(describe_open_error(name, &e)).with_kind(FailureKind::Target))
         })
     }
 }
@@ -237,7 +237,7 @@ fn missing_target_error(opened: &SourceRecording) -> Failure {
         Some(target) => format!("no target was given; `--on {}` fits this recording", target.name),
         None => format!("no target was given (`--on TARGET`); {}", fitting_hint(&fits)),
     };
-    Failure::file(&opened.file, format!("{message}; `kinescope targets` lists all"))
+    Failure::file(&opened.file, format!("{message}; `kinescope targets` lists all")).with_kind(FailureKind::Target)
 }
 
 /// Parses a range of register byte offsets, `0x3f00..0x3f10`.
@@ -446,6 +446,16 @@ impl ReplayArguments {
 
     /// Describes why there is no plan or no outcome, in terms of these arguments.
     pub fn describe_error(&self, e: RequestError) -> Failure {
+        let kind = match &e {
+            RequestError::Client(ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_)) => FailureKind::Plan,
+            RequestError::Client(_) => FailureKind::Target,
+            _ => FailureKind::Plan,
+        };
+        self.format_error(e).with_kind(kind)
+    }
+
+    /// Describes such an error without its kind.
+    fn format_error(&self, e: RequestError) -> Failure {
         let target = self.target_name();
         match e {
             RequestError::Compile(e) => {

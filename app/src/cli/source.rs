@@ -2,14 +2,14 @@
 //!
 //! Damage in a file is found when the damaged part is used. [`report_damage`] prints it at the end of the verb.
 
-use super::failure::complain;
+use super::failure::{FailureKind, complain};
 use super::out::format_count;
 use super::{Failure, progress_line};
 use clap::Args;
 use kinescope_session::{source, transfers};
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
@@ -30,7 +30,7 @@ impl Source {
     pub fn open(&self) -> Result<SourceRecording, Failure> {
         let read = progress_line::run_with_progress("reading", |progress, doing| {
             let read = source::open(&self.file, progress, || doing.set("running job chains"));
-            read.map_err(|e| Failure::file(&self.file, e))
+            read.map_err(|e| Failure::file(&self.file, e).with_kind(FailureKind::Open))
         })?;
         for error in read.maps.errors() {
             complain(format_args!("a register map of your folder is not used: {error}"));
@@ -55,8 +55,10 @@ impl Source {
     }
 }
 
-/// Parts of the opened recordings that show which events are lost to damage.
-static OPENED: Mutex<Vec<(PathBuf, Recording)>> = Mutex::new(Vec::new());
+thread_local! {
+    /// Parts of the opened recordings that show which events are lost to damage. A verb opens them on its own thread.
+    static OPENED: RefCell<Vec<(PathBuf, Recording)>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Stores what [`report_damage`] needs of a recording: columns, which are shared.
 fn note_opened(file: &Path, recording: &Recording) {
@@ -74,14 +76,13 @@ fn note_opened(file: &Path, recording: &Recording) {
         damage: recording.damage.clone(),
         ..Recording::default()
     };
-    let mut all = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    all.push((file.to_owned(), kept));
+    OPENED.with_borrow_mut(|all| all.push((file.to_owned(), kept)));
 }
 
 /// Prints the damage that was found during the verb, one line per file. Returns whether any recorded content is
 /// damaged: then the output does not contain everything that the recorder wrote.
 pub fn report_damage() -> bool {
-    let all = std::mem::take(&mut *OPENED.lock().unwrap_or_else(PoisonError::into_inner));
+    let all = OPENED.take();
     let mut entries: Vec<(PathBuf, String)> = Vec::new();
     let mut lost = false;
     for (file, recording) in all {
@@ -134,7 +135,7 @@ pub struct SourceRecording {
     /// The map that names the registers, and their space. The user's own map takes precedence over the embedded one.
     pub device: Option<RecordedRegisters>,
     /// Contents of copies as buffers, computed on first use.
-    called: OnceCell<Vec<Buffer>>,
+    called: OnceLock<Vec<Buffer>>,
 }
 
 impl SourceRecording {
@@ -162,7 +163,7 @@ impl SourceRecording {
             file: file.to_owned(),
             map: RegisterMap::for_jobs_of(&recording),
             device: RecordedRegisters::new(&recording),
-            called: OnceCell::new(),
+            called: OnceLock::new(),
             recording,
         }
     }
@@ -201,7 +202,8 @@ impl SourceRecording {
         Err(Failure::file(
             &self.file,
             format!("the recording is damaged: {block}{events}; `kinescope verify` lists all damage"),
-        ))
+        )
+        .with_kind(FailureKind::Open))
     }
 
     /// Returns the number of distinct pages of the source, including the zero page.

@@ -6,6 +6,7 @@
 
 mod accesses;
 mod batch;
+mod batches;
 mod columns;
 mod csv;
 mod error;
@@ -17,6 +18,7 @@ mod statistics;
 mod tables;
 
 pub use columns::{Cells, ColumnWriter, write_columns};
+pub use batches::{CollectedTable, collect_events, collect_table};
 pub use error::TableError;
 pub use export::{ExportSummary, Format, export, export_events};
 pub use intervals::{EventPair, IntervalStatistics, TimeBin, Times, measure_intervals};

@@ -1,5 +1,6 @@
 //! `plan`: shows what a replay would do and access, without running it.
 
+use crate::cli::failure::FailureKind;
 use crate::cli::out::format_count;
 use crate::cli::replay_arguments::ReplayArguments;
 use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
@@ -114,6 +115,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 arguments.of.file(),
                 format!("the plan for {} is {e}", arguments.of.target_name()),
             )
+            .with_kind(FailureKind::Plan)
         })?;
     let (compiled, plan) = (&prepared.compiled, &prepared.compiled.plan);
     if let Some(path) = &arguments.to {

@@ -1,0 +1,29 @@
+//! The extension module `_kinescope`: verbs, open recordings and Arrow tables for the Python package `kinescope`.
+//!
+//! Everything here is private to the package: `python/kinescope/` holds the interface for users.
+
+mod errors;
+mod open_recording;
+mod pictures;
+mod register_state;
+mod row_tables;
+mod table;
+mod verbs;
+mod work;
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+mod _kinescope {
+    #[pymodule_export]
+    use crate::open_recording::OpenRecording;
+    #[pymodule_export]
+    use crate::pictures::render;
+    #[pymodule_export]
+    use crate::row_tables::table_of_rows;
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::verbs::run_verb;
+}
