@@ -1,12 +1,13 @@
 # Thin: every target is a script that says what it does and why. `make help` lists them.
 .POSIX:
-.PHONY: help run test test-full bench fuzz mesa test-mesa test-cuda test-recordings board dist clean-target clean-fuzz clean-mesa clean-board
+.PHONY: help run test test-full python bench fuzz mesa test-mesa test-cuda test-recordings board dist clean-target clean-fuzz clean-mesa clean-board
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
 	@echo "make test                    every test that needs neither a virtual machine nor a second build"
 	@echo "make test-full               the rest: boards in QEMU, arm64, lints, real windows, other readers; TESTS=NAME: only tests whose names contain it"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
+	@echo "make python                  package Kinescope for Python into target/python/wheels (PROFILE=dev: a fast build)"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, xref, state, screen, diff, images, filter, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali, campaign)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
@@ -30,6 +31,9 @@ test-full:
 
 test-recordings:
 	@scripts/test-recordings.sh
+
+python:
+	@scripts/python.sh
 
 bench:
 	@scripts/bench.sh $(BENCH)

@@ -84,6 +84,14 @@ done
 step "waveforms and traces, read by wellen and by Perfetto's schema" \
     cargo test --locked --quiet --package export-readers
 
+# The Python package, in an environment of its own. Its tests start the program that is built above.
+if python3 -m venv --help >/dev/null 2>&1; then
+    step "the Python package builds, and its tests pass" scripts/python.sh test
+    grep -E '^(speed relative to Parquet|[0-9]+ events: built)' target/step.log
+else
+    say "skipped: the Python package (no python3 with venv)"
+fi
+
 # Readers of the last three years, each in an environment of its own; where PyPI is not reached, or has no package for
 # this Python, they are skipped.
 for packages in "pyarrow==14.0.2 pandas==2.1.4 numpy==1.26.4" "pyarrow==19.0.1 pandas==2.2.3 numpy==2.2.6" \

@@ -1,4 +1,4 @@
-//! Tables, aggregates and columnar export of recordings; the only crate that depends on Arrow and Parquet.
+//! Tables, aggregates and columnar export of recordings; the only crate of the programs that depends on Arrow and Parquet.
 //!
 //! Filters and scans over events are in `trace-core`, whose column scans are faster than a general engine. This crate
 //! does group-by, statistics and export.

@@ -1,0 +1,62 @@
+"""Calls of verbs, and the progress of long calls."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Union
+
+from . import _kinescope
+
+Observer = Callable[[str, Union[float, None]], object]
+Progress = Union[bool, None, Observer]
+Path = Union[str, "os.PathLike[str]"]
+
+
+@contextmanager
+def observe(progress: Progress) -> Iterator[Observer | None]:
+    """Yields the function that a long call reports to, or `None`.
+
+    `True` shows a bar of tqdm, where tqdm is installed. A function gets the current step and its fraction, 0 to 1, or
+    `None` if the fraction is unknown. It is called about twenty times a second. If it raises, the call stops.
+    """
+    if not progress:
+        yield None
+        return
+    if callable(progress):
+        yield progress
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        yield None
+        return
+    with tqdm(total=100, unit="%", leave=False) as bar:
+
+        def show(step: str, fraction: float | None) -> None:
+            bar.set_description(step, refresh=False)
+            bar.n = round((fraction or 0.0) * 100)
+            bar.refresh()
+
+        yield show
+
+
+def run(arguments: Sequence[str], *, path: Path | None = None, progress: Progress = None) -> tuple[Any, int]:
+    """Runs a verb. Returns the value that it prints with `--json`, and its exit code: 0, or 1 for differences."""
+    text, code = run_bytes(arguments, path=path, progress=progress)
+    return json.loads(text), code
+
+
+def run_bytes(
+    arguments: Sequence[str], *, path: Path | None = None, progress: Progress = None, as_json: bool = True
+) -> tuple[bytes, int]:
+    """Runs a verb. Returns what it prints, as JSON or as text, and its exit code."""
+    with observe(progress) as observer:
+        return _kinescope.run_verb(list(arguments), json=as_json, progress=observer, path=path)
+
+
+def table(name: str, rows: Any) -> _kinescope.Table:
+    """Returns the rows of a report as a table with declared columns."""
+    return _kinescope.table_of_rows(name, json.dumps(rows).encode())

@@ -1,0 +1,60 @@
+"""The extension module. It is private to the package; `Table` is public as `kinescope.Table`."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_Observer = Callable[[str, float | None], object] | None
+
+class Table:
+    """Rows of a recording. Other libraries take them through the Arrow PyCapsule interface, without a copy."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+    @property
+    def num_columns(self) -> int:
+        """The number of columns."""
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+    @property
+    def problems(self) -> list[str]:
+        """What the table lacks, in words: page tables with a hole."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Returns the rows as a capsule of an Arrow C stream. A requested schema is not used."""
+    def __arrow_c_schema__(self) -> Any:
+        """Returns the types of the columns as a capsule of an Arrow C schema."""
+    def __len__(self) -> int: ...
+
+class OpenRecording:
+    """A recording that stays open."""
+
+    def __init__(self, path: str | os.PathLike[str], progress: _Observer = None) -> None: ...
+    @property
+    def event_count(self) -> int: ...
+    def events(self, filter: str | None = None, progress: _Observer = None) -> Table: ...
+    def table(self, name: str, progress: _Observer = None) -> Table: ...
+    def registers(self, event: int | None = None, progress: _Observer = None) -> Table: ...
+
+def run_verb(
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    json: bool = True,
+    progress: _Observer = None,
+    path: str | os.PathLike[str] | None = None,
+) -> tuple[bytes, int]:
+    """Runs a verb. Returns what it prints and its exit code: 0, or 1 for differences and findings."""
+
+def table_of_rows(name: str, rows: bytes) -> Table:
+    """Returns a table with declared columns from a JSON array of objects."""
+
+def render(
+    path: str | os.PathLike[str],
+    panel: str | None,
+    event: int | None,
+    size: Sequence[float],
+    scale: float,
+    light: bool,
+) -> bytes:
+    """Renders the window with a recording, or one of its panels, as PNG."""

@@ -1,0 +1,207 @@
+"""Replays: edits, plans, outcomes and targets."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from . import _calls
+from ._calls import Progress
+from ._kinescope import Table
+from .errors import ArgumentError, ReplayError
+from .recordings import Recording
+
+
+class Edits:
+    """New contents of inputs of a recording.
+
+    Attributes:
+        recording: The recording.
+        inputs: The arrays by the names of their buffers.
+    """
+
+    recording: Recording
+    inputs: dict[str, np.ndarray[Any, Any]]
+
+    def __init__(self, recording: Recording, inputs: Mapping[str, Any]) -> None:
+        self.recording = recording
+        self.inputs = {name: np.asarray(array) for name, array in inputs.items()}
+        self._folder = tempfile.TemporaryDirectory(prefix="kinescope-")
+        self._arguments: list[str] = []
+        for number, (name, array) in enumerate(self.inputs.items()):
+            if "=" in name or not name:
+                raise ArgumentError(f"'{name}' is no name of a buffer", str(recording.path))
+            if array.dtype.hasobject:
+                raise ArgumentError(f"input '{name}' has elements of type object", str(recording.path))
+            file = FilePath(self._folder.name) / f"input{number}.npy"
+            np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+            self._arguments += ["--input", f"{name}={file}"]
+
+    def plan(self, on: str, *, options: Iterable[str] = (), progress: Progress = None) -> Plan:
+        """Compiles and verifies the replay on a target, without running it.
+
+        Args:
+            on: Name of the target; `kinescope.targets` lists them.
+            options: More options of `kinescope plan` and `kinescope replay`, such as `"--graph"`.
+
+        Raises:
+            PlanError: The recording has no plan for the target.
+            TargetError: The target cannot be used.
+            ArgumentError: An option is not valid.
+        """
+        return Plan(self, on, list(options), progress)
+
+    def __repr__(self) -> str:
+        return f"<kinescope.Edits of {', '.join(self.inputs) or 'nothing'}>"
+
+
+class Plan:
+    """A verified replay. `str(plan)` describes it.
+
+    Attributes:
+        edits: The edits that it contains.
+        target: Name of the target.
+        report: The report of `kinescope plan --json`.
+    """
+
+    edits: Edits
+    target: str
+    report: dict[str, Any]
+
+    def __init__(self, edits: Edits, target: str, options: list[str], progress: Progress) -> None:
+        self.edits = edits
+        self.target = target
+        self._words = ["--on", target, *edits._arguments, *options]
+        self.report = edits.recording.report("plan", *self._words, progress=progress)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the buffers that the replay returns."""
+        return list(self.report["outputs"])
+
+    def rewrites(self) -> Table:
+        """Returns where the plan differs from the recording: `kind`, `event`, `detail`."""
+        return _calls.table("rewrites", self.report["rewrite_list"])
+
+    def run(self, *, options: Iterable[str] = (), progress: Progress = None) -> Outcome:
+        """Replays on the target. The recording is compiled again for the target's current memory.
+
+        Args:
+            options: More options of `kinescope replay`, such as `"--tolerance", "out0=f32:1e-5"`.
+            progress: `True` for a bar of tqdm, or a function of the step and its fraction.
+
+        Raises:
+            TargetError: The target cannot be used, or was lost.
+            KeyboardInterrupt: Ctrl-C stopped the replay.
+        """
+        folder = tempfile.TemporaryDirectory(prefix="kinescope-")
+        at = FilePath(folder.name)
+        words = [*self._words, *options, "-o", str(at / "outcome.kine")]
+        files = {name: at / f"output{number}.npy" for number, name in enumerate(self.outputs)}
+        for name, file in files.items():
+            words += ["--output", f"{name}={file}"]
+        report = self.edits.recording.report("replay", *words, progress=progress)
+        return Outcome(self, report, files, folder)
+
+    def __str__(self) -> str:
+        return self.edits.recording.text("plan", *self._words)
+
+    def __repr__(self) -> str:
+        counts = f"{self.report['actions']} actions, {self.report['jobs']} jobs"
+        return f"<kinescope.Plan for {self.target}: {counts}>"
+
+
+class Outcome:
+    """The outcome of a replay. Its files are removed with the object.
+
+    Attributes:
+        plan: The plan.
+        report: The report of `kinescope replay --json`.
+    """
+
+    plan: Plan
+    report: dict[str, Any]
+
+    def __init__(
+        self, plan: Plan, report: dict[str, Any], files: dict[str, FilePath], folder: tempfile.TemporaryDirectory[str]
+    ) -> None:
+        self.plan = plan
+        self.report = report
+        self._files = files
+        self._folder = folder
+        self._recording: Recording | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The result in one line."""
+        return self.report["verdict"]
+
+    @property
+    def matches(self) -> bool:
+        """Whether all compared reads and outputs are as recorded."""
+        return self.report["outcome"] == "match"
+
+    @property
+    def computed(self) -> bool:
+        """Whether every job ended and every shader ran."""
+        return self.report["computed"]
+
+    @property
+    def recording(self) -> Recording:
+        """The outcome as a recording.
+
+        Raises:
+            ReplayError: The run left no recording.
+        """
+        if self._recording is None:
+            file = FilePath(self._folder.name) / "outcome.kine"
+            if not file.exists():
+                reason = self.report["failure"] or "the run left no recording"
+                raise ReplayError(reason, str(self.plan.edits.recording.path))
+            self._recording = Recording(file)
+            # The file lives as long as the recording.
+            self._recording._folder = self._folder
+        return self._recording
+
+    def output(self, name: str) -> np.ndarray[Any, Any]:
+        """Returns an output as an array with the recorded element type and shape.
+
+        Raises:
+            ReplayError: The replay left no such output.
+        """
+        file = self._files.get(name)
+        if file is None or not file.exists():
+            names = ", ".join(self._files) or "none"
+            message = f"the replay left no output '{name}' (the plan has: {names})"
+            raise ReplayError(message, str(self.plan.edits.recording.path))
+        return np.load(file, allow_pickle=False)
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray[Any, Any]]:
+        """All outputs that the replay left, by name."""
+        return {name: self.output(name) for name, file in self._files.items() if file.exists()}
+
+    def divergences(self) -> Table:
+        """Returns the reads that differ: `event`, `register`, `expected`, `got`, `class`, `job`."""
+        return _calls.table("divergences", self.report["divergences"])
+
+    def job_outcomes(self) -> Table:
+        """Returns each submit: `index`, `submit_event`, `head_va`, `done`, `status`, `computed`, `why_not`, `duration_ns`."""
+        return _calls.table("job_outcomes", self.report["job_outcomes"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the outcome as a recording to a file."""
+        FilePath(path).write_bytes(self.recording.path.read_bytes())
+
+    def __repr__(self) -> str:
+        return f"<kinescope.Outcome: {self.verdict}>"
+
+
+def targets() -> Table:
+    """Returns the targets that can replay a recording: `board` (the name), `description`, `state`, `containment`."""
+    return _calls.table("targets", _calls.run(["targets"])[0])

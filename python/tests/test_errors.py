@@ -1,0 +1,159 @@
+"""Exceptions, hostile files, progress and Ctrl-C."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import kinescope
+
+
+def test_every_exception_is_an_error():
+    for name in ("ArgumentError", "OpenError", "FilterError", "PlanError", "TargetError", "ReplayError", "InternalError"):
+        assert issubclass(getattr(kinescope, name), kinescope.Error)
+    assert issubclass(kinescope.FilterError, ValueError)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(kinescope.OpenError, match="missing.kine") as info:
+        kinescope.open(tmp_path / "missing.kine")
+    assert info.value.path.endswith("missing.kine")
+
+
+def test_filter_error_marks_its_position(samples):
+    with pytest.raises(kinescope.FilterError, match=r"\^"):
+        kinescope.open(samples / "vecadd.kine").events(where="reg =~ ")
+
+
+def test_wrong_arguments_are_refused(samples):
+    recording = kinescope.open(samples / "vecadd.kine")
+    for call in (
+        lambda: recording.table("nothing"),
+        lambda: recording.report("record"),
+        lambda: recording.report("info", "--nothing"),
+        lambda: recording.picture("nothing"),
+        lambda: recording.picture(size=(1, 1)),
+        lambda: recording.memory(-1, 4),
+    ):
+        with pytest.raises(kinescope.ArgumentError):
+            call()
+    for call in (
+        lambda: recording.registers(10**9),
+        lambda: recording.buffer("nothing").numpy(),
+        lambda: recording.memory(0, 1 << 40),
+        recording.launches,
+    ):
+        with pytest.raises(kinescope.Error):
+            call()
+    with pytest.raises((kinescope.Error, OverflowError)):
+        recording.registers(1 << 70)
+
+
+def test_damaged_and_truncated_files_raise_or_open(samples, tmp_path):
+    whole = (samples / "vecadd.kine").read_bytes()
+    step = max(1, len(whole) // 60)
+    file = tmp_path / "a.kine"
+    for at in range(0, len(whole), step):
+        for content in (whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]):
+            file.write_bytes(content)
+            try:
+                recording = kinescope.open(file)
+                recording.info()
+                recording.events()
+                recording.mappings()
+                recording.registers()
+            except kinescope.InternalError:
+                raise
+            except kinescope.Error as error:
+                assert str(error)
+    file.write_bytes(os.urandom(4096))
+    with pytest.raises(kinescope.OpenError):
+        kinescope.open(file)
+
+
+def write_log(path, rows):
+    """Writes a log of mmiotrace with this number of accesses."""
+    head = "VERSION 20070824\nPCIDEV 0200 1e0f0001 10 d0000000 0 0 0 0 0 0 1000000 0 0 0 0 0 0 sample\n"
+    head += "MAP 3.000000 1 0xd0000000 0xffffc90000100000 0x1000000 0x0 0\n"
+    line = "{} 4 {}.{:06} 1 {:#x} {:#x} 0x0 0\n".format
+    with path.open("w") as file:
+        file.write(head)
+        for n in range(rows):
+            at = 4_000_000 + n
+            file.write(line("RW"[n % 3 == 0], at // 1_000_000, at % 1_000_000, 0xD0000000 + n % 4096 * 4, n * 2654435761 % 2**32))
+
+
+@pytest.fixture(scope="session")
+def long_log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "long.txt"
+    write_log(path, 1_000_000)
+    return path
+
+
+def test_ctrl_c_stops_long_work(long_log):
+    def interrupt():
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        while time.monotonic() - start < 60:
+            kinescope.open(long_log)
+    thread.join()
+    # The interpreter goes on.
+    assert kinescope.open(long_log).event_count >= 1_000_000
+
+
+def test_other_threads_run_and_progress_is_reported(long_log):
+    ticks, steps = [], []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.wait(0.01):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    kinescope.open(long_log, progress=lambda step, fraction: steps.append((step, fraction)))
+    stop.set()
+    thread.join()
+    assert len(ticks) > 5
+    assert steps and steps[0][0] == "reading" and all(f is None or 0 <= f <= 1 for _, f in steps)
+
+
+def test_observer_that_raises_stops_the_work(long_log):
+    def fail(step, fraction):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        kinescope.open(long_log, progress=fail)
+
+
+def test_million_events_reach_polars(long_log, tmp_path):
+    import polars
+
+    recording = kinescope.open(long_log)
+    start = time.perf_counter()
+    table = recording.events()
+    built = time.perf_counter() - start
+    file = tmp_path / "events.parquet"
+    recording.export(file, table="events")
+
+    def measure(work):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            frame = work()
+            times.append(time.perf_counter() - start)
+        return min(times), frame
+
+    handed, frame = measure(lambda: polars.DataFrame(table))
+    read, other = measure(lambda: polars.read_parquet(file))
+    assert len(frame) >= 1_000_000 and frame.equals(other)
+    ratio, whole = read / handed, read / (built + handed)
+    print(f"\n{len(frame)} events: built {built:.3f} s, into polars {handed:.3f} s, Parquet into polars {read:.3f} s")
+    print(f"speed relative to Parquet: {ratio:.2f} for the table, {whole:.2f} with building it")
