@@ -218,7 +218,7 @@ fn event_cells<'a>(recording: &'a Recording, device: Option<RecordedRegisters>, 
 }
 
 /// Builds the rows of these ascending events.
-fn events(
+pub(crate) fn events(
     recording: &Recording,
     n: usize,
     range: impl Iterator<Item = usize> + Clone,
