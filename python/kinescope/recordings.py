@@ -259,7 +259,9 @@ class Recording:
         """Returns a `kinescope:` link that opens the recording at an event."""
         return self.report("link", "--at", str(event))["link"]
 
-    def export(self, to: Path, *, table: str | None = None, format: str | None = None, where: str | None = None) -> dict[str, Any]:
+    def export(
+        self, to: Path, *, table: str | None = None, format: str | None = None, where: str | None = None
+    ) -> dict[str, Any]:
         """Writes a table, a waveform, a trace or a program.
 
         Args:

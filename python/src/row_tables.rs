@@ -158,11 +158,23 @@ fn build(name: &str, rows: &[u8]) -> Result<CollectedTable, String> {
 
 fn build_column(name: &str, kind: ColumnKind, rows: &[Value]) -> Result<ArrayRef, String> {
     Ok(match kind {
-        Text => Arc::new(collect(name, rows, |v| v.as_str().map(str::to_owned))?.into_iter().collect::<StringArray>()),
-        Json => Arc::new(collect(name, rows, |v| Some(v.to_string()))?.into_iter().collect::<StringArray>()),
+        Text => Arc::new(
+            collect(name, rows, |v| v.as_str().map(str::to_owned))?
+                .into_iter()
+                .collect::<StringArray>(),
+        ),
+        Json => Arc::new(
+            collect(name, rows, |v| Some(v.to_string()))?
+                .into_iter()
+                .collect::<StringArray>(),
+        ),
         Count => Arc::new(collect(name, rows, Value::as_u64)?.into_iter().collect::<UInt64Array>()),
         Hex => Arc::new(collect(name, rows, parse_hex)?.into_iter().collect::<UInt64Array>()),
-        Flag => Arc::new(collect(name, rows, Value::as_bool)?.into_iter().collect::<BooleanArray>()),
+        Flag => Arc::new(
+            collect(name, rows, Value::as_bool)?
+                .into_iter()
+                .collect::<BooleanArray>(),
+        ),
         Numbers => {
             let lists = collect(name, rows, parse_numbers)?;
             Arc::new(ListArray::from_iter_primitive::<UInt32Type, _, _>(lists))

@@ -11,7 +11,15 @@ import kinescope
 
 
 def test_every_exception_is_an_error():
-    for name in ("ArgumentError", "OpenError", "FilterError", "PlanError", "TargetError", "ReplayError", "InternalError"):
+    for name in (
+        "ArgumentError",
+        "OpenError",
+        "FilterError",
+        "PlanError",
+        "TargetError",
+        "ReplayError",
+        "InternalError",
+    ):
         assert issubclass(getattr(kinescope, name), kinescope.Error)
     assert issubclass(kinescope.FilterError, ValueError)
 
@@ -82,7 +90,11 @@ def write_log(path, rows):
         file.write(head)
         for n in range(rows):
             at = 4_000_000 + n
-            file.write(line("RW"[n % 3 == 0], at // 1_000_000, at % 1_000_000, 0xD0000000 + n % 4096 * 4, n * 2654435761 % 2**32))
+            file.write(
+                line(
+                    "RW"[n % 3 == 0], at // 1_000_000, at % 1_000_000, 0xD0000000 + n % 4096 * 4, n * 2654435761 % 2**32
+                )
+            )
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,9 @@ def test_answers_are_those_of_the_program(sample, run_json):
     compare("events", recording.events(where="write"), writes, keys)
     if "jobs" in reports:
         jobs = reports["jobs"]
-        compare("jobs", recording.jobs(), jobs, ["index", "submit_event", "done_event", "head_va", "type", "duration_ns"])
+        compare(
+            "jobs", recording.jobs(), jobs, ["index", "submit_event", "done_event", "head_va", "type", "duration_ns"]
+        )
     if "pagetables" in reports:
         runs = ["address_space", "va", "end", "pages", "rights", "attribute", "pa"]
         compare("mappings", recording.mappings(), reports["pagetables"], runs)

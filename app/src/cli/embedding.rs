@@ -187,7 +187,9 @@ pub fn run_verb(arguments: &[OsString], json: bool) -> Result<VerbOutput, Failur
         Some((name, rest)) => (name.to_string_lossy(), rest),
         None => return Err(Failure::usage("no verb was given").with_kind(FailureKind::Arguments)),
     };
-    let verb = VERBS.iter().find(|v| v.name == name && EMBEDDED_VERBS.contains(&v.name));
+    let verb = VERBS
+        .iter()
+        .find(|v| v.name == name && EMBEDDED_VERBS.contains(&v.name));
     let verb = verb.ok_or_else(|| {
         let verbs = EMBEDDED_VERBS.join(", ");
         let message = format!("'{name}' is no verb that another program runs (expected one of {verbs})");

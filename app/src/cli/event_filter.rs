@@ -12,11 +12,10 @@ use trace_core::ranges;
 /// # Errors
 /// When the filter is invalid, or the search for jobs was cancelled.
 pub fn compile(option: &str, text: &str, opened: &SourceRecording) -> Result<Filter, Failure> {
-    let describe =
-        |e: trace_core::filter::FilterError| {
-            let message = format!("{option}: {e}\n{}", e.caret(text, "  "));
-            Failure::usage(message).with_kind(FailureKind::Filter)
-        };
+    let describe = |e: trace_core::filter::FilterError| {
+        let message = format!("{option}: {e}\n{}", e.caret(text, "  "));
+        Failure::usage(message).with_kind(FailureKind::Filter)
+    };
     let query = Query::parse(text).map_err(describe)?;
     let derived = match query.needs_derived() {
         true => Some(Derived::from(&opened.timeline()?)),

@@ -36,9 +36,7 @@ pub fn collect_table(
 ) -> Result<CollectedTable, TableError> {
     if table == Table::Events {
         let rows = recording.events.len();
-        return collect_parts(rows, progress, |range| {
-            tables::events(recording, range.len(), range)
-        });
+        return collect_parts(rows, progress, |range| tables::events(recording, range.len(), range));
     }
     let mut batches = Vec::new();
     let problems = tables::build_table(table, recording, timeline, progress, &mut |batch| {

@@ -17,8 +17,8 @@ mod shaders;
 mod statistics;
 mod tables;
 
-pub use columns::{Cells, ColumnWriter, write_columns};
 pub use batches::{CollectedTable, collect_events, collect_table};
+pub use columns::{Cells, ColumnWriter, write_columns};
 pub use error::TableError;
 pub use export::{ExportSummary, Format, export, export_events};
 pub use intervals::{EventPair, IntervalStatistics, TimeBin, Times, measure_intervals};

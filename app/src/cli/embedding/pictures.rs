@@ -48,7 +48,11 @@ pub fn render_picture(path: &Path, picture: &Picture) -> Result<Vec<u8>, Failure
     let shot = Shot {
         size: picture.size,
         scale: picture.scale,
-        theme: if picture.is_light { ThemeChoice::Light } else { ThemeChoice::Dark },
+        theme: if picture.is_light {
+            ThemeChoice::Light
+        } else {
+            ThemeChoice::Dark
+        },
         commands: COMMANDS,
     };
     let png = run_step("rendering", |progress| {
