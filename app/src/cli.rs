@@ -33,6 +33,7 @@ mod wasm_differences;
 mod wasm_recordings;
 mod wasm_target;
 mod window_arguments;
+mod work_watch;
 
 use kinescope_session::targets::{PLAY_CALLS, PLAY_CHANNEL};
 use std::ffi::OsString;

@@ -4,6 +4,7 @@ mod bisect;
 mod checker;
 mod fuzz;
 mod pipelines;
+mod raw_entry;
 mod recordings;
 mod tuning;
 mod wasm;
@@ -11,11 +12,13 @@ mod wasm;
 pub use bisect::BisectEntry;
 pub use fuzz::FuzzEntry;
 pub use pipelines::PipelinesEntry;
+pub use raw_entry::{DescriptionError, MAX_DESCRIPTION_BYTES};
 pub use recordings::RecordingsEntry;
 pub use tuning::TuningEntry;
 pub use wasm::WasmEntry;
 
-use crate::matrix::{CampaignFiles, MatrixError};
+use crate::campaign_files::CampaignFiles;
+use crate::matrix_error::MatrixError;
 use crate::selector::TargetSelector;
 use crate::work::{KeptOutcomes, WorkItem};
 use bisect::RawBisect;
@@ -24,6 +27,7 @@ use fuzz::RawFuzz;
 use kinescope_session::replay::request::TIME_LIMITS_S;
 use kinescope_session::wasm_program::WasmTarget;
 use pipelines::RawPipelines;
+use raw_entry::{CommonKeys, EntryDefaults, EntryOptions, Expand, RawEntry, TargetKind};
 use recordings::RawRecordings;
 use replay_engine::serve::MAX_REPEATS;
 use serde::Deserialize;
@@ -33,8 +37,6 @@ use toml::Spanned;
 use tuning::RawTuning;
 use wasm::RawWasm;
 
-/// Maximum size of a description, bytes.
-pub const MAX_DESCRIPTION_BYTES: usize = 1 << 20;
 /// Maximum number of entries of a table, for example `[[recordings]]`.
 const MAX_ENTRIES: usize = 10_000;
 /// Maximum length of a campaign's name, bytes.
@@ -45,30 +47,6 @@ const VERSION: u32 = 1;
 const TARGET_WAIT_S: u64 = 60;
 /// Maximum time that a target may be out of reach, seconds.
 const MAX_TARGET_WAIT_S: u64 = 86_400;
-
-/// Why a text is no description of a campaign.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DescriptionError {
-    /// The file cannot be read.
-    #[error("{path}: {reason}")]
-    File {
-        /// The file.
-        path: String,
-        /// The message of the operating system.
-        reason: String,
-    },
-    /// The text is too long.
-    #[error("the description has more than {MAX_DESCRIPTION_BYTES} bytes")]
-    TooLong,
-    /// A line has a mistake.
-    #[error("line {line}: {reason}")]
-    Line {
-        /// Number of the line, from 1.
-        line: usize,
-        /// What is wrong, and what was expected.
-        reason: String,
-    },
-}
 
 /// A campaign as its description says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,10 +112,40 @@ impl EntryWork {
     }
 }
 
-/// An entry whose files can be found.
-trait Expand {
-    /// Finds the files of an entry, and returns its work items.
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError>;
+impl From<RecordingsEntry> for EntryWork {
+    fn from(entry: RecordingsEntry) -> Self {
+        Self::Recordings(entry)
+    }
+}
+
+impl From<PipelinesEntry> for EntryWork {
+    fn from(entry: PipelinesEntry) -> Self {
+        Self::Pipelines(entry)
+    }
+}
+
+impl From<TuningEntry> for EntryWork {
+    fn from(entry: TuningEntry) -> Self {
+        Self::Tuning(entry)
+    }
+}
+
+impl From<WasmEntry> for EntryWork {
+    fn from(entry: WasmEntry) -> Self {
+        Self::Wasm(entry)
+    }
+}
+
+impl From<FuzzEntry> for EntryWork {
+    fn from(entry: FuzzEntry) -> Self {
+        Self::Fuzz(entry)
+    }
+}
+
+impl From<BisectEntry> for EntryWork {
+    fn from(entry: BisectEntry) -> Self {
+        Self::Bisect(entry)
+    }
 }
 
 impl CampaignEntry {
@@ -151,7 +159,13 @@ impl CampaignEntry {
 
     /// Finds the files of the entry, and returns its work items in order of their names.
     pub(crate) fn expand(&self, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
-        self.work.as_expand().expand(self, files)
+        let options = EntryOptions {
+            line: self.line,
+            path: &self.path,
+            time_limit_s: self.time_limit_s,
+            without_containment: self.without_containment,
+        };
+        self.work.as_expand().expand(&options, files)
     }
 }
 
@@ -187,7 +201,7 @@ struct RawCampaign {
 
 impl RawCampaign {
     /// Returns the entries of all tables, in the order of the description.
-    fn entries(&self) -> Vec<(usize, &dyn RawEntry)> {
+    fn entries(&self) -> Vec<(usize, &dyn TableEntry)> {
         let mut all = Vec::new();
         add(&mut all, &self.recordings);
         add(&mut all, &self.pipelines);
@@ -201,54 +215,42 @@ impl RawCampaign {
 }
 
 /// Adds the entries of a table, each with its first byte in the text.
-fn add<'a, T: RawEntry>(all: &mut Vec<(usize, &'a dyn RawEntry)>, table: &'a [Spanned<T>]) {
-    all.extend(table.iter().map(|e| (e.span().start, e.get_ref() as &dyn RawEntry)));
+fn add<'a, T: TableEntry>(all: &mut Vec<(usize, &'a dyn TableEntry)>, table: &'a [Spanned<T>]) {
+    all.extend(table.iter().map(|e| (e.span().start, e.get_ref() as &dyn TableEntry)));
 }
 
-/// The keys that every table has.
-struct CommonKeys<'a> {
-    path: &'a Spanned<String>,
-    targets: Option<&'a [Spanned<String>]>,
-    repeats: Option<&'a Spanned<u32>>,
-    time_limit: Option<&'a Spanned<u64>>,
-    without_containment: Option<bool>,
-}
-
-/// What entries take from the top of the description.
-struct EntryDefaults {
-    targets: Vec<String>,
-    repeats: u32,
-    time_limit_s: Option<u64>,
-    tolerance: Vec<String>,
-    without_containment: bool,
-}
-
-/// What the targets of an entry must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TargetKind {
-    /// Devices that replay recordings.
-    Device,
-    /// Targets that run WebAssembly programs.
-    Wasm,
-}
-
-/// An entry as it is written.
-trait RawEntry {
+/// An entry of any table, as it is written.
+trait TableEntry {
     /// Returns the keys that every table has.
     fn common(&self) -> CommonKeys<'_>;
 
     /// Returns what its targets must be.
-    fn target_kind(&self) -> TargetKind {
-        TargetKind::Device
-    }
+    fn target_kind(&self) -> TargetKind;
 
     /// Checks the keys of the table's own.
     fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError>;
 }
 
+impl<T: RawEntry> TableEntry for T
+where
+    EntryWork: From<T::Entry>,
+{
+    fn common(&self) -> CommonKeys<'_> {
+        RawEntry::common(self)
+    }
+
+    fn target_kind(&self) -> TargetKind {
+        RawEntry::target_kind(self)
+    }
+
+    fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+        RawEntry::check(self, checker, defaults).map(EntryWork::from)
+    }
+}
+
 fn check_entry(
     start: usize,
-    raw: &dyn RawEntry,
+    raw: &dyn TableEntry,
     checker: &Checker<'_>,
     defaults: &EntryDefaults,
 ) -> Result<CampaignEntry, DescriptionError> {

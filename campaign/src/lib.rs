@@ -4,6 +4,7 @@
 //! them until they are done; [`FolderQueue`] is one in a folder. [`run_campaign`] runs them, one thread for each target.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod campaign_files;
 mod campaign_folder;
 mod comparison;
 mod description;
@@ -11,6 +12,7 @@ mod execution;
 mod file_digest;
 mod folder_queue;
 mod matrix;
+mod matrix_error;
 pub mod messages;
 mod mutation;
 mod queue;
@@ -33,7 +35,8 @@ pub use description::{
 pub use execution::{Attempt, Executor, RunMaterial, is_temporary};
 pub use file_digest::{DigestError, FolderFiles, digest_path};
 pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, parse_entry};
-pub use matrix::{Matrix, MatrixError};
+pub use matrix::Matrix;
+pub use matrix_error::MatrixError;
 pub use mutation::MutationKind;
 pub use queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, TargetCounts};
 pub use report::render_report;

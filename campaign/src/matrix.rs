@@ -1,40 +1,13 @@
 //! The matrix of a campaign: its work items by their targets by their repeats, as a list of runs.
 
-mod files;
-
-pub(crate) use files::CampaignFiles;
-
+use crate::campaign_files::{CampaignFiles, MAX_WORK_ITEMS};
 use crate::description::Campaign;
-use crate::file_digest::DigestError;
 use crate::folder_queue::MAX_ENTRY_BYTES;
+use crate::matrix_error::{MAX_RUNS, MatrixError};
 use crate::run::Run;
 use crate::work::WorkItem;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;
-
-/// Maximum number of work items of a campaign: recordings, each with its options, and the like.
-const MAX_WORK_ITEMS: usize = 100_000;
-/// Maximum number of runs of a campaign.
-const MAX_RUNS: u64 = 10_000_000;
-
-/// Why a campaign has no matrix.
-#[derive(Debug, thiserror::Error)]
-pub enum MatrixError {
-    /// The pattern of an entry has a mistake, or matches nothing.
-    #[error("line {line}: {reason}")]
-    Entry {
-        /// Line of the entry.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A file cannot be read.
-    #[error(transparent)]
-    Digest(#[from] DigestError),
-    /// There are too many runs.
-    #[error("the campaign has {0} runs (at most {MAX_RUNS}); divide it")]
-    TooManyRuns(u64),
-}
 
 /// Work on some targets, some times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +29,7 @@ impl Matrix {
     /// # Errors
     /// If an entry matches no file, a file cannot be read, there are too many runs, or the work is cancelled.
     pub fn expand(campaign: &Campaign, progress: &Progress) -> Result<Self, MatrixError> {
-        let mut files = CampaignFiles::new(campaign, progress);
+        let mut files = CampaignFiles::new(&campaign.folder, campaign.keep_outcomes, progress);
         let mut rows = Vec::new();
         for entry in &campaign.entries {
             let failed = |reason: String| entry.error(reason);

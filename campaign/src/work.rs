@@ -1,6 +1,7 @@
 //! What a run of a campaign does: the kinds of work, and what all of them have.
 
 mod bisect;
+mod detail_columns;
 mod details;
 mod field_hasher;
 mod fuzz;
@@ -10,7 +11,7 @@ mod tuning;
 mod wasm;
 
 pub use bisect::{BisectDetails, BisectWork, KeptProducers};
-pub(crate) use details::DetailColumns;
+pub(crate) use detail_columns::DetailColumns;
 pub use details::RunDetails;
 pub(crate) use field_hasher::FieldHasher;
 pub(crate) use fuzz::MAX_RUN_SEEDS;

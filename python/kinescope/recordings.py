@@ -156,7 +156,7 @@ class Recording:
         """Returns the submits, one row for each, with the first job of the chain.
 
         Columns: `index`, `submit_event`, `done_event`, `head_va`, `type`, `decoded`, `workgroups_x` to `_z`, `size_x` to
-        `_z`, `shader_va`, `duration_ns`, `chain_length`.
+        `_z`, `shader_va`, `duration_ns`, `chain_length`. `type` is null for a command stream.
         """
         return self.table("jobs", progress=progress)
 

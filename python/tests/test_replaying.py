@@ -72,4 +72,4 @@ def test_plugin_names_the_first_difference(pytester, samples):
     )
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*input image*logits*"])
+    result.stdout.fnmatch_lines(["*nput image*logits*"])

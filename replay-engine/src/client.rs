@@ -1,5 +1,6 @@
 //! The client side: connects to an agent, leases a device, pushes plans and fetches outcomes.
 
+mod connection;
 mod error;
 pub mod fitting;
 mod lease;

@@ -19,7 +19,6 @@ mod stops;
 pub use crate::families::FaultRegister;
 pub use api_outcome::{ApiOutcome, GuardReport, OutputResult, PrepareTimes, StopLocation};
 pub(crate) use artifacts::RunArtifacts;
-pub(crate) use stops::RunStops;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use checkpoint::{CheckpointRecord, CheckpointRecordError};
 pub use device_writes::{DeviceWrites, WrittenPage, WrittenPagesError};
@@ -28,6 +27,7 @@ pub use outcome::{
     AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, RunTimes,
     Timing, UncomputedJobs, Verdict,
 };
+pub(crate) use stops::RunStops;
 
 use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};
 use crate::plan::{PageSource, Plan, PlanMemory, PlannedAccesses, ReadClasses, RewriteKind};

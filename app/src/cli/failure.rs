@@ -1,6 +1,6 @@
 //! The result of a verb: its exit code, or the reason of its failure.
 
-use super::embedding;
+use super::work_watch;
 use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Exit {
 
 /// Prints a message on standard error, or passes it to the program that embeds the verb. Ignores a closed standard error.
 pub fn complain(message: impl fmt::Display) {
-    if embedding::note_message(&message) {
+    if work_watch::note_message(&message) {
         return;
     }
     let _ = writeln!(std::io::stderr(), "kinescope: {message}");

@@ -1,10 +1,10 @@
 //! The progress line: on a terminal it shows the current step and the progress of long work, elsewhere nothing.
 
-use super::{Failure, embedding, limit, signals};
+use super::work_watch::{self, CurrentStep};
+use super::{Failure, limit, signals};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace_core::progress::Progress;
 
@@ -12,22 +12,6 @@ use trace_core::progress::Progress;
 const SHOW_DELAY: Duration = Duration::from_millis(400);
 /// Interval between two updates.
 const TICK: Duration = Duration::from_millis(100);
-
-/// The current step of the work; clones share it.
-#[derive(Clone, Debug)]
-pub struct CurrentStep(Arc<Mutex<&'static str>>);
-
-impl CurrentStep {
-    /// Sets the current step.
-    pub fn set(&self, what: &'static str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
-    }
-
-    /// Returns the current step.
-    pub fn get(&self) -> &'static str {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Runs some work, and shows its progress on standard error if that is a terminal. Removes the line at the end. SIGINT
 /// and SIGTERM cancel the work, which then fails as stopped.
@@ -54,9 +38,9 @@ fn run_work<T>(
     let progress = Progress::new();
     progress.limit_unpacked(limit::max_unpacked_bytes());
     let _going = signals::cancel_on_signal(&progress);
-    let doing = CurrentStep(Arc::new(Mutex::new(what)));
-    let _observed = embedding::observe(&progress, &doing);
-    let shown = (show && !embedding::is_embedded() && std::io::stderr().is_terminal())
+    let doing = CurrentStep::new(what);
+    let _observed = work_watch::observe(&progress, &doing);
+    let shown = (show && !work_watch::is_embedded() && std::io::stderr().is_terminal())
         .then(|| start_line(&progress, &doing))
         .flatten();
     let result = work(&progress, &doing).map_err(|e| signals::requested_exit_code().map_or(e, Failure::stopped));

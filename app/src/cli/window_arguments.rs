@@ -154,7 +154,17 @@ pub fn open(matches: &ArgMatches) -> Result<Exit, Failure> {
             };
             let compare = compare.cloned();
             let panel = matches.get_one::<String>("panel").map(String::as_str);
-            render_picture(file, AfterOpen { compare, goal, panel: None }, out, (&shot, panel)).map_err(fail)?;
+            render_picture(
+                file,
+                AfterOpen {
+                    compare,
+                    goal,
+                    panel: None,
+                },
+                out,
+                (&shot, panel),
+            )
+            .map_err(fail)?;
         }
         _ if !has_display() => {
             return Err(Failure::usage(

@@ -1,6 +1,7 @@
 //! What panels share: the actions that they request, and parts that several of them draw.
 
 pub mod actions;
+pub mod campaign_run;
 pub mod code_listing;
 pub mod copy_menu;
 pub mod copy_state;

@@ -3,8 +3,7 @@
 use super::app::App;
 use super::pick::Pick;
 use crate::log::{self, Level};
-use crate::panels::runs::campaign::CampaignRun;
-use crate::panels::runs::campaign::view::CheckedDescription;
+use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription};
 use egui::Context;
 use kinescope_campaign::{
     Campaign, CampaignEnd, CampaignFolder, CampaignOptions, FolderQueue, Matrix, RunNotice, RunQueue as _, RunVerdict,

@@ -83,7 +83,11 @@ pub(super) fn open_with_recording(app: &mut App, ctx: &Context, path: PathBuf) {
 /// Returns the recording of the first stage that has one.
 fn first_recording(pipeline: &Pipeline) -> Option<PathBuf> {
     let folder = pipeline.path.parent()?;
-    let stages = pipeline.graph.order.iter().filter_map(|n| pipeline.document.stages.get(*n));
+    let stages = pipeline
+        .graph
+        .order
+        .iter()
+        .filter_map(|n| pipeline.document.stages.get(*n));
     let mut recordings = stages.filter_map(|stage| match &stage.work {
         StageWork::Replay(replay) => Some(folder.join(&replay.recording)),
         StageWork::Module(_) => None,

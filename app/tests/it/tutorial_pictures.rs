@@ -246,7 +246,11 @@ fn webgpu_shader() {
 fn pipeline_graph() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tutorials/a-network-in-three-recordings.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let pipeline = page.split("```toml\n").nth(1).and_then(|p| p.split("```").next()).unwrap();
+    let pipeline = page
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|p| p.split("```").next())
+        .unwrap();
     let mut w = Window::empty();
     let folder = w.folder.path().join("target/net");
     std::fs::create_dir_all(&folder).unwrap();
@@ -254,7 +258,11 @@ fn pipeline_graph() {
     let modules = samples().join("../sample-pipelines");
     std::os::unix::fs::symlink(modules, w.folder.path().join("sample-pipelines")).unwrap();
     let whole = trace_core::container::open(&samples().join("digits.kine")).unwrap();
-    for (name, jobs) in [("features", vec![0, 1]), ("convolution", vec![2]), ("classifier", vec![3])] {
+    for (name, jobs) in [
+        ("features", vec![0, 1]),
+        ("convolution", vec![2]),
+        ("classifier", vec![3]),
+    ] {
         let request = TrimRequest::new(Part::Jobs(jobs.into_iter().collect()), "digits.kine");
         let part = trim(&whole, &request, &Progress::new()).unwrap();
         let file = folder.join(name).with_extension("kine");

@@ -1,9 +1,9 @@
 //! The table `[[bisect]]`: recordings that are bisected, with the options of `bisect`.
 
 use super::checker::Checker;
-use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry};
-use crate::description::CampaignEntry;
-use crate::matrix::{CampaignFiles, MatrixError};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use crate::campaign_files::CampaignFiles;
+use crate::matrix_error::MatrixError;
 use crate::work::{BisectWork, KeptProducers, WorkItem};
 use serde::Deserialize;
 use toml::Spanned;
@@ -41,6 +41,8 @@ pub(super) struct RawBisect {
 }
 
 impl RawEntry for RawBisect {
+    type Entry = BisectEntry;
+
     fn common(&self) -> CommonKeys<'_> {
         CommonKeys {
             path: &self.path,
@@ -51,20 +53,20 @@ impl RawEntry for RawBisect {
         }
     }
 
-    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<BisectEntry, DescriptionError> {
         let max = checker.number(self.max_candidates.as_ref(), "max-candidates", CANDIDATES)?;
-        Ok(EntryWork::Bisect(BisectEntry {
+        Ok(BisectEntry {
             producers: self.producers,
             jobs_only: self.jobs_only,
             max_candidates: max.unwrap_or(MAX_CANDIDATES),
-        }))
+        })
     }
 }
 
 impl Expand for BisectEntry {
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+    fn expand(&self, entry: &EntryOptions<'_>, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
         let mut all = Vec::new();
-        for path in files.find(entry, &entry.path, "recording")? {
+        for path in files.find(entry.line, entry.path, "recording")? {
             all.push(WorkItem::Bisect(BisectWork {
                 recording: files.recording(&path)?,
                 producers: self.producers,
@@ -72,7 +74,7 @@ impl Expand for BisectEntry {
                 max_candidates: self.max_candidates,
                 time_limit_s: entry.time_limit_s,
                 without_containment: entry.without_containment,
-                keep_outcomes: files.campaign().keep_outcomes,
+                keep_outcomes: files.keep_outcomes(),
             }));
         }
         Ok(all)

@@ -1,6 +1,6 @@
 //! Checks that all tables of a description share: numbers in their ranges, names of targets, tolerances, files.
 
-use super::DescriptionError;
+use super::raw_entry::DescriptionError;
 use crate::selector::TargetSelector;
 use kinescope_session::tuning::tolerance::parse_output_rule;
 use kinescope_session::wasm_program::WasmTarget;

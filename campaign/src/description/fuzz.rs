@@ -1,9 +1,9 @@
 //! The table `[[fuzz]]`: recordings that are replayed with mutated inputs, one replay for each seed.
 
 use super::checker::Checker;
-use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry};
-use crate::description::CampaignEntry;
-use crate::matrix::{CampaignFiles, MatrixError};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use crate::campaign_files::CampaignFiles;
+use crate::matrix_error::MatrixError;
 use crate::mutation::MutationKind;
 use crate::work::{FuzzWork, MAX_RUN_SEEDS, WorkItem};
 use serde::Deserialize;
@@ -93,6 +93,8 @@ impl RawFuzz {
 }
 
 impl RawEntry for RawFuzz {
+    type Entry = FuzzEntry;
+
     fn common(&self) -> CommonKeys<'_> {
         CommonKeys {
             path: &self.path,
@@ -103,7 +105,7 @@ impl RawEntry for RawFuzz {
         }
     }
 
-    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<FuzzEntry, DescriptionError> {
         let inputs = checker.texts(self.inputs.get_ref(), |name| match name.is_empty() {
             true => Err("the name of an input is empty".to_owned()),
             false => Ok(()),
@@ -121,23 +123,23 @@ impl RawEntry for RawFuzz {
             let reason = format!("these seeds make {runs} runs of a recording (at most {MAX_STEPS}); raise `step`");
             return Err(checker.error(&self.seeds, reason));
         }
-        Ok(EntryWork::Fuzz(FuzzEntry {
+        Ok(FuzzEntry {
             inputs,
             seeds,
             step,
             mutations: self.check_mutations(checker)?,
-        }))
+        })
     }
 }
 
 impl Expand for FuzzEntry {
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+    fn expand(&self, entry: &EntryOptions<'_>, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
         let mut all = Vec::new();
-        for path in files.find(entry, &entry.path, "recording")? {
+        for path in files.find(entry.line, entry.path, "recording")? {
             let recording = files.recording(&path)?;
             let mut first_seed = self.seeds.start;
             while first_seed < self.seeds.end {
-                files.check_count(entry, all.len())?;
+                files.check_count(entry.line, all.len())?;
                 let seeds = self.step.min(self.seeds.end - first_seed);
                 all.push(WorkItem::Fuzz(FuzzWork {
                     recording: recording.clone(),
@@ -147,7 +149,7 @@ impl Expand for FuzzEntry {
                     mutations: self.mutations.clone(),
                     time_limit_s: entry.time_limit_s,
                     without_containment: entry.without_containment,
-                    keep_outcomes: files.campaign().keep_outcomes,
+                    keep_outcomes: files.keep_outcomes(),
                 }));
                 first_seed += seeds;
             }

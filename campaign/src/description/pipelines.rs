@@ -1,9 +1,9 @@
 //! The table `[[pipelines]]`: pipelines that run in the same way, and the files that they name.
 
 use super::checker::Checker;
-use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry};
-use crate::description::CampaignEntry;
-use crate::matrix::{CampaignFiles, MatrixError};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use crate::campaign_files::CampaignFiles;
+use crate::matrix_error::MatrixError;
 use crate::work::{InputFile, PipelineWork, WorkItem};
 use kinescope_pipeline::{Document, InputSource, MAX_FILE_BYTES, StageWork, parse};
 use serde::Deserialize;
@@ -37,6 +37,8 @@ pub(super) struct RawPipelines {
 }
 
 impl RawEntry for RawPipelines {
+    type Entry = PipelinesEntry;
+
     fn common(&self) -> CommonKeys<'_> {
         CommonKeys {
             path: &self.path,
@@ -47,7 +49,7 @@ impl RawEntry for RawPipelines {
         }
     }
 
-    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<PipelinesEntry, DescriptionError> {
         let names: Vec<Spanned<String>> = self.labels.values().cloned().collect();
         checker.targets(&names)?;
         for name in &names {
@@ -56,20 +58,20 @@ impl RawEntry for RawPipelines {
                 .map_err(|e| checker.error(name, e))?;
         }
         let labels = self.labels.iter();
-        Ok(EntryWork::Pipelines(PipelinesEntry {
+        Ok(PipelinesEntry {
             inputs: checker.inputs(&self.inputs)?,
             labels: labels
                 .map(|(label, target)| (label.clone(), target.get_ref().clone()))
                 .collect(),
-        }))
+        })
     }
 }
 
 impl Expand for PipelinesEntry {
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+    fn expand(&self, entry: &EntryOptions<'_>, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
         let inputs = files.inputs(&self.inputs)?;
         let mut all = Vec::new();
-        for path in files.find(entry, &entry.path, "pipeline")? {
+        for path in files.find(entry.line, entry.path, "pipeline")? {
             let pipeline = files.recording(&path)?;
             let document = read_document(&path).map_err(|reason| entry.error(reason))?;
             let folder = path.parent().unwrap_or(Path::new(""));
@@ -91,7 +93,7 @@ impl Expand for PipelinesEntry {
                 labels: self.labels.clone(),
                 time_limit_s: entry.time_limit_s,
                 without_containment: entry.without_containment,
-                keep_outcomes: files.campaign().keep_outcomes,
+                keep_outcomes: files.keep_outcomes(),
             }));
         }
         Ok(all)

@@ -1,9 +1,9 @@
 //! The table `[[recordings]]`: recordings that are replayed in the same way.
 
 use super::checker::Checker;
-use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry};
-use crate::description::CampaignEntry;
-use crate::matrix::{CampaignFiles, MatrixError};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use crate::campaign_files::CampaignFiles;
+use crate::matrix_error::MatrixError;
 use crate::work::{ReplayWork, WorkItem};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub(super) struct RawRecordings {
 }
 
 impl RawEntry for RawRecordings {
+    type Entry = RecordingsEntry;
+
     fn common(&self) -> CommonKeys<'_> {
         CommonKeys {
             path: &self.path,
@@ -44,29 +46,29 @@ impl RawEntry for RawRecordings {
         }
     }
 
-    fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
-        Ok(EntryWork::Recordings(RecordingsEntry {
+    fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<RecordingsEntry, DescriptionError> {
+        Ok(RecordingsEntry {
             tolerance: match &self.tolerance {
                 Some(rules) => checker.tolerance(rules)?,
                 None => defaults.tolerance.clone(),
             },
             inputs: checker.inputs(&self.inputs)?,
-        }))
+        })
     }
 }
 
 impl Expand for RecordingsEntry {
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+    fn expand(&self, entry: &EntryOptions<'_>, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
         let inputs = files.inputs(&self.inputs)?;
         let mut all = Vec::new();
-        for path in files.find(entry, &entry.path, "recording")? {
+        for path in files.find(entry.line, entry.path, "recording")? {
             all.push(WorkItem::Replay(ReplayWork {
                 recording: files.recording(&path)?,
                 inputs: inputs.clone(),
                 tolerance: self.tolerance.clone(),
                 time_limit_s: entry.time_limit_s,
                 without_containment: entry.without_containment,
-                keep_outcomes: files.campaign().keep_outcomes,
+                keep_outcomes: files.keep_outcomes(),
             }));
         }
         Ok(all)

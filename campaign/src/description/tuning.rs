@@ -1,10 +1,10 @@
 //! The table `[[tuning]]`: recordings whose launch is tuned, with the options of `tune`.
 
 use super::checker::Checker;
-use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry};
-use crate::description::CampaignEntry;
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use crate::campaign_files::CampaignFiles;
 use crate::execution::parse_options;
-use crate::matrix::{CampaignFiles, MatrixError};
+use crate::matrix_error::MatrixError;
 use crate::work::{RecordingFile, TuningOptions, TuningWork, WorkItem};
 use kinescope_session::tuning::form::FACTORS;
 use serde::Deserialize;
@@ -99,6 +99,8 @@ impl RawTuning {
 }
 
 impl RawEntry for RawTuning {
+    type Entry = TuningEntry;
+
     fn common(&self) -> CommonKeys<'_> {
         CommonKeys {
             path: &self.path,
@@ -109,7 +111,7 @@ impl RawEntry for RawTuning {
         }
     }
 
-    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<TuningEntry, DescriptionError> {
         let mut values = BTreeMap::new();
         for (name, value) in self.lists() {
             let Some(value) = value else { continue };
@@ -142,23 +144,23 @@ impl RawEntry for RawTuning {
         parse_options(&options, None).map_err(|(option, e)| checker.error(self.find(option), e))?;
         let modules = plain(&self.modules)?.len();
         let modules = self.modules.iter().take(modules).map(|m| checker.file(m, "a module"));
-        Ok(EntryWork::Tuning(TuningEntry {
+        Ok(TuningEntry {
             inputs: checker.inputs(&self.inputs)?,
             modules: modules.collect::<Result<_, _>>()?,
             options,
-        }))
+        })
     }
 }
 
 impl Expand for TuningEntry {
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+    fn expand(&self, entry: &EntryOptions<'_>, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
         let inputs = files.inputs(&self.inputs)?;
         let mut modules: Vec<RecordingFile> = Vec::new();
         for module in &self.modules {
             modules.push(files.recording(module)?);
         }
         let mut all = Vec::new();
-        for path in files.find(entry, &entry.path, "recording")? {
+        for path in files.find(entry.line, entry.path, "recording")? {
             all.push(WorkItem::Tuning(TuningWork {
                 recording: files.recording(&path)?,
                 inputs: inputs.clone(),

@@ -1,9 +1,9 @@
 //! The table `[[wasm]]`: WebAssembly programs that run on inputs, in batches.
 
 use super::checker::Checker;
-use super::{CommonKeys, DescriptionError, EntryDefaults, EntryWork, Expand, RawEntry, TargetKind};
-use crate::description::CampaignEntry;
-use crate::matrix::{CampaignFiles, MatrixError};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry, TargetKind};
+use crate::campaign_files::CampaignFiles;
+use crate::matrix_error::MatrixError;
 use crate::work::{InputFile, WasmOptions, WasmWork, WorkItem};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub(super) struct RawWasm {
 }
 
 impl RawEntry for RawWasm {
+    type Entry = WasmEntry;
+
     fn common(&self) -> CommonKeys<'_> {
         CommonKeys {
             path: &self.path,
@@ -72,7 +74,7 @@ impl RawEntry for RawWasm {
         TargetKind::Wasm
     }
 
-    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<EntryWork, DescriptionError> {
+    fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<WasmEntry, DescriptionError> {
         if self.inputs.get_ref().is_empty() {
             return Err(checker.error(
                 &self.inputs,
@@ -90,7 +92,7 @@ impl RawEntry for RawWasm {
         }
         let expected = self.expected.as_ref().map(|folder| checker.file(folder, "`expected`"));
         let environment = self.environment.iter();
-        Ok(EntryWork::Wasm(WasmEntry {
+        Ok(WasmEntry {
             inputs: self.inputs.get_ref().clone(),
             batch: checker.number(self.batch.as_ref(), "batch", BATCHES)?.unwrap_or(BATCH),
             expected: expected.transpose()?,
@@ -105,15 +107,15 @@ impl RawEntry for RawWasm {
                 memory_bytes: checker.number(self.limit_memory.as_ref(), "limit-memory", MEMORY_BYTES)?,
                 fuel: checker.number(self.limit_fuel.as_ref(), "limit-fuel", (1, u64::MAX))?,
             },
-        }))
+        })
     }
 }
 
 impl Expand for WasmEntry {
-    fn expand(&self, entry: &CampaignEntry, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
+    fn expand(&self, entry: &EntryOptions<'_>, files: &mut CampaignFiles<'_>) -> Result<Vec<WorkItem>, MatrixError> {
         let inputs = self.list_inputs(entry, files)?;
         let mut all = Vec::new();
-        for path in files.find(entry, &entry.path, "program")? {
+        for path in files.find(entry.line, entry.path, "program")? {
             let program = files.recording(&path)?;
             for batch in inputs.chunks(self.batch as usize) {
                 let mut named = BTreeMap::new();
@@ -130,7 +132,7 @@ impl Expand for WasmEntry {
                     expected,
                     options: self.options.clone(),
                     time_limit_s: entry.time_limit_s,
-                    keep_outcomes: files.campaign().keep_outcomes,
+                    keep_outcomes: files.keep_outcomes(),
                 }));
             }
         }
@@ -142,11 +144,11 @@ impl WasmEntry {
     /// Lists the inputs in order of their names, which are file names.
     fn list_inputs(
         &self,
-        entry: &CampaignEntry,
+        entry: &EntryOptions<'_>,
         files: &CampaignFiles<'_>,
     ) -> Result<Vec<(String, PathBuf)>, MatrixError> {
         let mut paths = Vec::new();
-        for path in files.find(entry, &self.inputs, "input")? {
+        for path in files.find(entry.line, &self.inputs, "input")? {
             match path.is_dir() {
                 true => list_folder(&path, &mut paths).map_err(|e| entry.error(format!("{}: {e}", path.display())))?,
                 false => paths.push(path),

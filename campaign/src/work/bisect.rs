@@ -1,6 +1,6 @@
 //! A bisection of a recording, as work of a campaign.
 
-use super::details::{DetailColumns, Details};
+use super::detail_columns::{DetailColumns, Details};
 use super::{FieldHasher, KeptOutcomes, Locate, RecordingFile, Work};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Replays of a recording with mutated inputs, one for each seed of a range, as work of a campaign.
 
-use super::details::{DetailColumns, Details, RunDetails, list_names};
+use super::detail_columns::{DetailColumns, Details, list_names};
 use super::{FieldHasher, KeptOutcomes, Locate, RecordingFile, Work};
 use crate::mutation::MutationKind;
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,14 @@ impl FuzzDetails {
     }
 }
 
+impl FuzzDetails {
+    /// Returns how a later result differs, in words; `None` if it does not.
+    pub(crate) fn describe_change(&self, later: &Self) -> Option<String> {
+        let seeds = self.differing_seeds(later);
+        (!seeds.is_empty()).then(|| format!("other outcomes of the seeds {}", list_names(seeds.iter(), 16)))
+    }
+}
+
 impl Details for FuzzDetails {
     fn columns(&self) -> DetailColumns {
         let seeds: Vec<String> = self.failed.iter().map(|f| f.seed.to_string()).collect();
@@ -131,11 +139,5 @@ impl Details for FuzzDetails {
                 list_names(self.failed.iter().map(|f| f.seed), 8)
             ),
         }
-    }
-
-    fn describe_change(&self, later: &RunDetails) -> Option<String> {
-        let RunDetails::Fuzz(later) = later else { return None };
-        let seeds = self.differing_seeds(later);
-        (!seeds.is_empty()).then(|| format!("other outcomes of the seeds {}", list_names(seeds.iter(), 16)))
     }
 }

@@ -1,6 +1,6 @@
 //! A run of a pipeline, as work of a campaign.
 
-use super::details::{DetailColumns, Details, RunDetails, list_names};
+use super::detail_columns::{DetailColumns, Details, list_names};
 use super::{FieldHasher, InputFile, KeptOutcomes, Locate, RecordingFile, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,6 +82,19 @@ pub struct PipelineDetails {
     pub outputs: BTreeMap<String, String>,
 }
 
+impl PipelineDetails {
+    /// Returns how a later result differs, in words; `None` if it does not.
+    pub(crate) fn describe_change(&self, later: &Self) -> Option<String> {
+        if self.outputs.is_empty() || later.outputs.is_empty() {
+            return None;
+        }
+        let names = self.outputs.keys().chain(later.outputs.keys());
+        let differs = |name: &&String| self.outputs.get(*name) != later.outputs.get(*name);
+        let changed: std::collections::BTreeSet<&String> = names.filter(differs).collect();
+        (!changed.is_empty()).then(|| format!("other outputs: {}", list_names(changed.into_iter(), 8)))
+    }
+}
+
 impl Details for PipelineDetails {
     fn columns(&self) -> DetailColumns {
         DetailColumns {
@@ -97,18 +110,5 @@ impl Details for PipelineDetails {
             Some(stage) => format!("stage {stage}"),
             None => format!("{} stages", self.stages),
         }
-    }
-
-    fn describe_change(&self, later: &RunDetails) -> Option<String> {
-        let RunDetails::Pipeline(later) = later else {
-            return None;
-        };
-        if self.outputs.is_empty() || later.outputs.is_empty() {
-            return None;
-        }
-        let names = self.outputs.keys().chain(later.outputs.keys());
-        let differs = |name: &&String| self.outputs.get(*name) != later.outputs.get(*name);
-        let changed: std::collections::BTreeSet<&String> = names.filter(differs).collect();
-        (!changed.is_empty()).then(|| format!("other outputs: {}", list_names(changed.into_iter(), 8)))
     }
 }

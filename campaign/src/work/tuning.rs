@@ -1,6 +1,6 @@
 //! A tuning of a recorded launch, as work of a campaign.
 
-use super::details::{DetailColumns, Details};
+use super::detail_columns::{DetailColumns, Details};
 use super::{FieldHasher, InputFile, Locate, RecordingFile, Work};
 use kinescope_session::text;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! A batch of copies of a WebAssembly program, as work of a campaign.
 
-use super::details::{DetailColumns, Details, RunDetails, list_names};
+use super::detail_columns::{DetailColumns, Details, list_names};
 use super::{FieldHasher, InputFile, KeptOutcomes, Locate, RecordingFile, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -124,6 +124,20 @@ pub struct WasmDetails {
     pub first: String,
 }
 
+impl WasmDetails {
+    /// Returns how a later result differs, in words; `None` if it does not.
+    pub(crate) fn describe_change(&self, later: &Self) -> Option<String> {
+        let pairs = self.digests.iter().zip(&later.digests).enumerate();
+        let changed: Vec<usize> = pairs.filter(|(_, (a, b))| a != b).map(|(n, _)| n + 1).collect();
+        let text = || {
+            let count = changed.len();
+            let numbers = list_names(changed.iter(), 8);
+            format!("{count} other results, of the inputs {numbers} from {} on", self.first)
+        };
+        (!changed.is_empty()).then(text)
+    }
+}
+
 impl Details for WasmDetails {
     fn columns(&self) -> DetailColumns {
         let failed = self.failed.keys().chain(&self.different);
@@ -142,17 +156,5 @@ impl Details for WasmDetails {
             0 => format!("{} inputs", self.copies),
             n => format!("{n} of {} inputs", self.copies),
         }
-    }
-
-    fn describe_change(&self, later: &RunDetails) -> Option<String> {
-        let RunDetails::Wasm(later) = later else { return None };
-        let pairs = self.digests.iter().zip(&later.digests).enumerate();
-        let changed: Vec<usize> = pairs.filter(|(_, (a, b))| a != b).map(|(n, _)| n + 1).collect();
-        let text = || {
-            let count = changed.len();
-            let numbers = list_names(changed.iter(), 8);
-            format!("{count} other results, of the inputs {numbers} from {} on", self.first)
-        };
-        (!changed.is_empty()).then(text)
     }
 }

@@ -1,7 +1,8 @@
 //! A queue whose process is killed at random moments: nothing is lost, and nothing is done twice without saying so.
 
 use kinescope_campaign::{
-    FinishedRun, FolderQueue, LeasedRun, RecordingFile, ReplayWork, Run, RunQueue as _, RunSource as _, RunResult, RunVerdict, WorkItem,
+    FinishedRun, FolderQueue, LeasedRun, RecordingFile, ReplayWork, Run, RunQueue as _, RunResult, RunSource as _,
+    RunVerdict, WorkItem,
 };
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

@@ -1,7 +1,9 @@
 //! Whole campaigns on simulators in this process.
 
 use crate::farm::{Farm, G71};
-use kinescope_campaign::{Attempt, Executor, RunMaterial, RunQueue as _, RunSource as _, RunVerdict, Summary, compare, write_table};
+use kinescope_campaign::{
+    Attempt, Executor, RunMaterial, RunQueue as _, RunSource as _, RunVerdict, Summary, compare, write_table,
+};
 use kinescope_session::targets::Targets;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

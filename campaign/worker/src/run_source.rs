@@ -368,10 +368,7 @@ impl BrokerSource {
         let (storage, reporter) = (self.parts.storage.clone(), Arc::clone(&self.reporter));
         let report = tokio::spawn(async move {
             // Without a report the broker delivers the run again.
-            if !reporter
-                .report_until_stopped(run.campaign, &result, &outcomes)
-                .await
-            {
+            if !reporter.report_until_stopped(run.campaign, &result, &outcomes).await {
                 return;
             }
             let noted = attempts::finish(&storage, run.started.clone(), run.publication).await;

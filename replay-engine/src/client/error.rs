@@ -331,7 +331,11 @@ impl ClientError {
             | Self::Refused(_)
             | Self::PairingDeclined { .. }
             | Self::Keys(_) => Stage::Pair,
-            Self::NoDevice { .. } | Self::Busy { .. } | Self::Preempted { .. } | Self::OutOfOrder { .. } | Self::Qemu(_) => Stage::Lease,
+            Self::NoDevice { .. }
+            | Self::Busy { .. }
+            | Self::Preempted { .. }
+            | Self::OutOfOrder { .. }
+            | Self::Qemu(_) => Stage::Lease,
             Self::OtherGpu { .. }
             | Self::OtherDevice { .. }
             | Self::Uncontained { .. }

@@ -1,7 +1,8 @@
 //! Live programs on an agent: start of the worker, frames both ways, lanes, recordings.
 
+use super::connection::{Connection, last_word};
 use super::error::{ClientError, Stage};
-use super::session::{Client, Connection, last_word};
+use super::session::Client;
 use crate::live::{
     LiveGrant, LiveLimits, LiveRequest, LiveSender, MAX_RECORDING_BYTES, MAX_RECORDINGS, is_valid_recording_name,
 };

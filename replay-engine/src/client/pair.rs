@@ -1,7 +1,8 @@
 //! Pairing from the client side: both ends show a code, both users confirm, both store the other's key.
 
+use super::connection::wire_error_at;
 use super::error::{ClientError, Stage};
-use super::session::{Endpoint, OTHER_CLIENT, establish_pairing, wire_error_at};
+use super::session::{Endpoint, OTHER_CLIENT, establish_pairing};
 use crate::serve::{ANSWER_LIMIT, ANSWER_MARGIN};
 use crate::wire::message::PairMessage;
 use crate::wire::{

@@ -1,7 +1,8 @@
 //! A run of a WebAssembly program on an agent: program and inputs go out, results come back as copies end.
 
+use super::connection::{Connection, wire_error_at};
 use super::error::{ClientError, Stage};
-use super::session::{Client, Connection, wire_error_at};
+use super::session::Client;
 use crate::wasm::{WasmCall, WasmObserver, WasmReport, WasmResult, WasmRun};
 use crate::wire::wasm_message::{
     MAX_INPUTS_OF_MESSAGE, MAX_REQUESTS_OF_INPUT, WASM_VERSION, WasmInputHeader, WasmRefusal, WasmReply, WasmRequest,

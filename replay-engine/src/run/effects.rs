@@ -101,9 +101,7 @@ pub(super) fn check_effects(
                 matched: None,
                 digest: None,
             },
-            _ if end == BodyEnd::Failed => {
-                EffectReading::none("not checked: the run did not reach its end".to_owned())
-            }
+            _ if end == BodyEnd::Failed => EffectReading::none("not checked: the run did not reach its end".to_owned()),
             (None, Effect::Screen { .. }) => check_screen(&e.effect, &screen),
             (None, effect) => check_effect(plan, effect, device, there),
         };

@@ -50,10 +50,20 @@ impl ServeCounters {
         text.single(name, "counter", "Time of runs.", seconds);
         let preemptions = of(&self.preemptions);
         let name = "kinescope_agent_preemptions_total";
-        text.single(name, "counter", "Leases that ended for a request of higher priority.", preemptions);
+        text.single(
+            name,
+            "counter",
+            "Leases that ended for a request of higher priority.",
+            preemptions,
+        );
         let seconds = format!("{:.6}", of(&self.preemption_ns) as f64 / 1e9);
         let name = "kinescope_agent_preemption_wait_seconds_total";
-        text.single(name, "counter", "Time that requests of higher priority waited.", seconds);
+        text.single(
+            name,
+            "counter",
+            "Time that requests of higher priority waited.",
+            seconds,
+        );
         let name = "kinescope_agent_device_state";
         text.begin(
             name,

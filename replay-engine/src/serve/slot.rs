@@ -179,7 +179,10 @@ impl Slot {
     pub fn wait_for_end(&self, known: u64, limit: Duration) {
         let ended = self.ended_leases.lock().unwrap_or_else(PoisonError::into_inner);
         // A poisoned lock is no reason to wait longer or shorter: the caller looks at the state next.
-        drop(self.lease_ended.wait_timeout_while(ended, limit, |ended| *ended == known));
+        drop(
+            self.lease_ended
+                .wait_timeout_while(ended, limit, |ended| *ended == known),
+        );
     }
 
     /// Asks the holder to yield, if the request of `client` preempts its lease. Returns whether it does.

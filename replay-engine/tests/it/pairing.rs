@@ -351,7 +351,7 @@ fn client_of_another_protocol_version_is_refused_with_the_end_to_update() {
     let ends = Ends::paired("");
     let (_server, address) = agent(&ends);
     for (program, versions, message) in [
-        ("kinescope 9.0", [8, 9], "speaks versions 8 to 9, the agent"),
+        ("kinescope 9.0", [900, 901], "speaks versions 900 to 901, the agent"),
         ("kinescope 0.0.1", [1, 4], "speaks versions 1 to 4, the agent"),
     ] {
         let client = preamble_of(program, versions, PreambleWord::Session);
@@ -377,8 +377,8 @@ fn agent_of_another_protocol_version_is_named_with_the_end_to_update() {
     for (program, versions, message) in [
         (
             "kinescope-agent 9.0",
-            [8, 9],
-            "the agent (kinescope-agent 9.0) speaks versions 8 to 9; update the client",
+            [900, 901],
+            "the agent (kinescope-agent 9.0) speaks versions 900 to 901; update the client",
         ),
         // The version before the first release.
         (

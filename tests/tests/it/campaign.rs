@@ -232,7 +232,10 @@ fn an_urgent_replay_gets_the_device_between_two_runs() {
     }
     let ended = campaign.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.code() == Some(0) && printed.contains("150 match"), "{ended:?}");
+    assert!(
+        ended.status.code() == Some(0) && printed.contains("150 match"),
+        "{ended:?}"
+    );
     assert!(!printed.contains("repeated"), "{printed}");
     assert!(preempted > 0, "no run was preempted");
 }

@@ -190,5 +190,8 @@ fn the_priority_of_a_preempting_replay_is_at_least_one() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("1..=255"), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("1..=255"),
+        "{refused:?}"
+    );
 }

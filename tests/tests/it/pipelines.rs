@@ -166,7 +166,10 @@ fn the_tutorial_does_what_it_says() {
     for line in blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
         let ended = Command::new("sh")
             .args(["-c", line])
-            .env("PATH", format!("{}:/usr/bin:/bin", program("kinescope").parent().unwrap().display()))
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", program("kinescope").parent().unwrap().display()),
+            )
             .env("KINESCOPE_KEYS", folder.path().join("keys"))
             .current_dir(folder.path())
             .output()

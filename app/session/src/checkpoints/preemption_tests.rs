@@ -1,4 +1,5 @@
 //! Runs with checkpoints on an agent whose device other clients take: the same result as one run.
+#![allow(clippy::print_stdout, reason = "a test prints how long requests waited")]
 
 use super::{CheckpointFolder, CheckpointNotice, CheckpointedReplay};
 use crate::replay::request::ReplayRequest;
@@ -63,10 +64,24 @@ fn replay(recording: &Recording, lease: &mut Lease) -> Outcome {
 }
 
 /// What must be the same in a run of any parts.
-fn results(outcome: &Outcome) -> (Verdict, bool, Vec<(String, Vec<u8>)>, Vec<(u32, u64, bool)>) {
+#[derive(Debug, PartialEq, Eq)]
+struct RunResults {
+    verdict: Verdict,
+    computed: bool,
+    outputs: Vec<(String, Vec<u8>)>,
+    /// Number, event of the submit, and whether it is done.
+    jobs: Vec<(u32, u64, bool)>,
+}
+
+fn results(outcome: &Outcome) -> RunResults {
     let outputs = outcome.outputs.iter().map(|o| (o.name.clone(), o.data.clone()));
     let jobs = outcome.jobs().iter().map(|j| (j.index, j.submit_event, j.done));
-    (outcome.verdict, outcome.computed, outputs.collect(), jobs.collect())
+    RunResults {
+        verdict: outcome.verdict,
+        computed: outcome.computed,
+        outputs: outputs.collect(),
+        jobs: jobs.collect(),
+    }
 }
 
 /// Counts of what happened to a run.
@@ -181,8 +196,14 @@ fn an_idle_preemptible_lease_yields_at_once_and_is_taken_again() {
     let (request, progress, device) = (request(), Progress::new(), idle.info().clone());
     let targets = Targets::new(None);
     let mut prepared = request.compile(&recording, &targets, &device, &progress).unwrap();
-    let refused = request.run(&mut prepared, &mut idle, &progress).unwrap_err().to_string();
-    assert!(refused.contains("a request of higher priority took the device"), "{refused}");
+    let refused = request
+        .run(&mut prepared, &mut idle, &progress)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("a request of higher priority took the device"),
+        "{refused}"
+    );
     assert_eq!(results(&replay(&recording, &mut urgent)), right);
     drop(urgent);
     idle.retake(&Progress::new()).unwrap();

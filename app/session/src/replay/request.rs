@@ -421,7 +421,10 @@ impl ReplayRequest {
             None => None,
         };
         let ended = lease.replay_with_stops(&prepared.compiled, proof, stops, progress);
-        Ok(ended.or_else(|e| self.keep_lost_run(prepared, e).map(|lost| ReplayEnd::Complete(Box::new(lost))))?)
+        Ok(ended.or_else(|e| {
+            self.keep_lost_run(prepared, e)
+                .map(|lost| ReplayEnd::Complete(Box::new(lost)))
+        })?)
     }
 
     /// Returns the outcome of a run whose end was not observed, if the request keeps it.

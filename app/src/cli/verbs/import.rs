@@ -3,8 +3,8 @@
 use crate::cli::findings::{FindingRow, json_name};
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
-use crate::cli::progress_line::CurrentStep;
 use crate::cli::source::{SourceRecording, number};
+use crate::cli::work_watch::CurrentStep;
 use crate::cli::{Exit, Failure, Out, Verb, page_table_formats, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::source::{self, SimulatedSubmission};

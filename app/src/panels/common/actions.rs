@@ -4,7 +4,7 @@
 //! out after the frame, so that no panel knows the window or another panel's state.
 
 use crate::log::{self, Level};
-use crate::panels::runs::campaign::CampaignRun;
+use crate::panels::common::campaign_run::CampaignRun;
 use crate::theme::columns::Tables;
 use crate::theme::palette;
 use device_mali::debug::Writer;

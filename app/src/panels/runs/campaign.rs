@@ -5,7 +5,7 @@ mod details;
 mod matrix;
 pub mod view;
 
-pub use view::{CampaignRun, View};
+pub use view::View;
 
 use crate::panels::common::actions::{UiAction, UiActions};
 use crate::theme::widgets::{self, part};

@@ -141,7 +141,13 @@ fn window_opens_at_the_requested_event() {
     };
     let opened = |goal| {
         let mut studio = Studio::new(&shot, Progress::new()).unwrap();
-        let done = studio.open(&sample(), AfterOpen { goal, ..AfterOpen::default() });
+        let done = studio.open(
+            &sample(),
+            AfterOpen {
+                goal,
+                ..AfterOpen::default()
+            },
+        );
         done.map(|()| studio.scene().unwrap().event)
     };
     assert_eq!(opened(Some(Goal::for_event(5))).unwrap(), 5);

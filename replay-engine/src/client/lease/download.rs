@@ -3,8 +3,8 @@
 use super::meter::{Meter, RAN, TOTAL};
 use super::{Lease, MAX_BULK};
 use crate::channel;
+use crate::client::connection::Connection;
 use crate::client::error::{ClientError, Stage};
-use crate::client::session::Connection;
 use crate::plan::Compiled;
 use crate::run::{ArtifactsHeader, Outcome, ReceivedArtifacts};
 use crate::wire::Topic;

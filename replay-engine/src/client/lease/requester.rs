@@ -1,7 +1,7 @@
 //! The request for a lease: taking a device, and taking it again after the lease was preempted.
 
+use crate::client::connection::Connection;
 use crate::client::error::{ClientError, Stage};
-use crate::client::session::Connection;
 use crate::device::DeviceInfo;
 use crate::lease_options::{LeaseOptions, PREEMPTION_VERSION, Preemption};
 use crate::wire::Topic;
@@ -79,10 +79,7 @@ impl LeaseRequester {
                     return Err(connection.protocol_error(Stage::Lease, what));
                 }
             };
-            return Ok(GrantedLease {
-                info: *info,
-                preempted,
-            });
+            return Ok(GrantedLease { info: *info, preempted });
         }
     }
 

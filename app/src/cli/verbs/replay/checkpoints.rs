@@ -1,8 +1,8 @@
 //! `replay --checkpoints`: replays a recording in parts, and goes on from the last checkpoint of its folder.
 
 use super::{Arguments, RunContext, finish};
-use crate::cli::replay_arguments::OpenedTarget;
 use crate::cli::out::format_duration;
+use crate::cli::replay_arguments::OpenedTarget;
 use crate::cli::{Exit, Failure, Out, progress_line};
 use kinescope_session::checkpoints::{
     CheckpointError, CheckpointFolder, CheckpointNotice, CheckpointedReplay, FinishedPart,

@@ -1,7 +1,8 @@
 //! The bar of the Campaign panel: the campaign and its state, the description, and the button that runs it.
 
-use super::view::{CampaignRun, CheckedDescription, View};
+use super::view::View;
 use crate::panels::common::actions::{UiAction, UiActions};
+use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription};
 use crate::theme::widgets::{self, PAD};
 use crate::theme::{mono, palette, small};
 use egui::{Label, ProgressBar, RichText, TextEdit, Ui};

@@ -136,11 +136,11 @@ fn run_button(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions
         ui.checkbox(&mut view.accepts_hardware, "Run on hardware")
             .on_hover_text("a target here may be hardware: stages reset it and run on it");
     }
-    let missing = view.missing_input().map(|name| format!("choose a file for the input '{name}'"));
-    let can = targets.is_ok()
-        && missing.is_none()
-        && (!asks || view.accepts_hardware)
-        && !view.folder.trim().is_empty();
+    let missing = view
+        .missing_input()
+        .map(|name| format!("choose a file for the input '{name}'"));
+    let can =
+        targets.is_ok() && missing.is_none() && (!asks || view.accepts_hardware) && !view.folder.trim().is_empty();
     let clicked = widgets::primary_button(ui, "Run", "Run the pipeline", can).clicked();
     if let Err(why) = &targets {
         field::error_line(ui, Some(why));

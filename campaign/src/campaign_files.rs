@@ -1,46 +1,53 @@
 //! The files of a campaign: found by their patterns, each digest computed once.
 
-use super::{MAX_WORK_ITEMS, MatrixError};
-use crate::description::{Campaign, CampaignEntry};
 use crate::file_digest::{DigestError, digest_path};
-use crate::work::{InputFile, RecordingFile};
+use crate::matrix_error::MatrixError;
+use crate::work::{InputFile, KeptOutcomes, RecordingFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 
+/// Maximum number of work items of a campaign: recordings, each with its options, and the like.
+pub(crate) const MAX_WORK_ITEMS: usize = 100_000;
+
 /// The files of a campaign.
 pub(crate) struct CampaignFiles<'a> {
-    campaign: &'a Campaign,
+    folder: &'a Path,
+    keep_outcomes: KeptOutcomes,
     progress: &'a Progress,
     digests: BTreeMap<PathBuf, String>,
 }
 
 impl<'a> CampaignFiles<'a> {
-    /// Creates the files of a campaign. Cancelling `progress` ends the reading.
-    pub fn new(campaign: &'a Campaign, progress: &'a Progress) -> Self {
+    /// Creates the files of a campaign whose relative paths start from `folder`. Cancelling `progress` ends the reading.
+    pub fn new(folder: &'a Path, keep_outcomes: KeptOutcomes, progress: &'a Progress) -> Self {
         Self {
-            campaign,
+            folder,
+            keep_outcomes,
             progress,
             digests: BTreeMap::new(),
         }
     }
 
-    /// Returns the campaign.
-    pub fn campaign(&self) -> &'a Campaign {
-        self.campaign
+    /// Returns which outcomes the campaign keeps.
+    pub fn keep_outcomes(&self) -> KeptOutcomes {
+        self.keep_outcomes
     }
 
-    /// Checks the number of work items that an entry makes, before one more is added.
-    pub fn check_count(&self, entry: &CampaignEntry, count: usize) -> Result<(), MatrixError> {
+    /// Checks the number of work items that the entry in a line makes, before one more is added.
+    pub fn check_count(&self, line: usize, count: usize) -> Result<(), MatrixError> {
         match count >= MAX_WORK_ITEMS {
-            true => Err(entry.error(format!("more than {MAX_WORK_ITEMS} work items; divide the campaign"))),
+            true => Err(MatrixError::Entry {
+                line,
+                reason: format!("more than {MAX_WORK_ITEMS} work items; divide the campaign"),
+            }),
             false => Ok(()),
         }
     }
 
     /// Returns the name of a file in reports: its path in the campaign's folder, or else the whole path.
     pub fn name(&self, path: &Path) -> String {
-        let name = path.strip_prefix(&self.campaign.folder).unwrap_or(path);
+        let name = path.strip_prefix(self.folder).unwrap_or(path);
         name.display().to_string()
     }
 
@@ -77,10 +84,11 @@ impl<'a> CampaignFiles<'a> {
         files.iter().map(input).collect()
     }
 
-    /// Returns the files that a path or pattern of an entry names, in order of their paths. `what` names one of them.
-    pub fn find(&self, entry: &CampaignEntry, path: &str, what: &str) -> Result<Vec<PathBuf>, MatrixError> {
-        let failed = |reason: String| entry.error(reason);
-        let folder = &self.campaign.folder;
+    /// Returns the files that a path or pattern of the entry in a line names, in order of their paths. `what` names one of
+    /// them.
+    pub fn find(&self, line: usize, path: &str, what: &str) -> Result<Vec<PathBuf>, MatrixError> {
+        let failed = |reason: String| MatrixError::Entry { line, reason };
+        let folder = self.folder;
         let whole = folder.join(path);
         // A file whose name has the characters of a pattern is meant by that name.
         if whole.exists() {
