@@ -283,3 +283,11 @@ pub fn copy_with_notes(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> Pa
     std::fs::write(to.with_extension("kine-edits"), lines.join("\n")).unwrap_or_else(|e| panic!("{e}"));
     to
 }
+
+/// Returns the texts of the code blocks of a page whose fence has this mark, such as `sh`.
+#[must_use]
+pub fn code_blocks<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
+    let begin = format!("```{mark}\n");
+    let parts = page.split(begin.as_str()).skip(1);
+    parts.map(|part| part.split("```").next().unwrap_or_default()).collect()
+}

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::farm::FarmAgent;
 use whole_program_tests::simulator_agent::SimulatorAgent;
-use whole_program_tests::{kinescope, program, root};
+use whole_program_tests::{code_blocks, kinescope, program, root};
 
 /// Returns the next number of a generator: tests kill at other moments each time.
 fn random(seed: &mut u64, below: u64) -> u64 {
@@ -79,13 +79,6 @@ fn check_results(folder: &Path, expected: u64) -> Vec<RunResult> {
     results.into_values().collect()
 }
 
-/// Returns the blocks of a page with this mark.
-fn blocks<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
-    let begin = format!("```{mark}\n");
-    let parts = page.split(begin.as_str()).skip(1);
-    parts.map(|p| p.split("```").next().unwrap()).collect()
-}
-
 #[test]
 fn the_tutorial_does_what_it_says() {
     let page = std::fs::read_to_string(root().join("docs/tutorials/a-nightly-campaign.md")).unwrap();
@@ -95,10 +88,10 @@ fn the_tutorial_does_what_it_says() {
     std::os::unix::fs::symlink(root().join("sample-traces"), folder.path().join("sample-traces")).unwrap();
     // The tutorial's agent, with all simulators; the farm's has one.
     let _agent = FarmAgent::start_with_all(folder.path(), &keys, "farm");
-    let description = blocks(&page, "toml")[0];
+    let description = code_blocks(&page, "toml")[0];
     std::fs::write(folder.path().join("target/farm/nightly.toml"), description).unwrap();
     let (mut outputs, mut commands) = (String::new(), 0);
-    for line in blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
+    for line in code_blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
         let Some(arguments) = line.strip_prefix("kinescope campaign ") else {
             continue;
         };
@@ -121,7 +114,7 @@ fn the_tutorial_does_what_it_says() {
         commands += 1;
     }
     assert_eq!(commands, 6);
-    for line in blocks(&page, "text").iter().flat_map(|b| b.lines()) {
+    for line in code_blocks(&page, "text").iter().flat_map(|b| b.lines()) {
         // Times differ, and a cell may be slower.
         let line = line.split(" in 1.2 s").next().unwrap();
         let line = if line.ends_with("the same") { "the same" } else { line };

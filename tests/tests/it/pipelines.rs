@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use whole_program_tests::{copy_diverging, program, root, run};
+use whole_program_tests::{code_blocks, copy_diverging, program, root, run};
 
 const ON: &str = "software:mali-g71";
 
@@ -145,13 +145,6 @@ fn refused_pipelines_have_exit_code_2_and_leave_no_folder() {
     );
 }
 
-/// Returns the texts of a page's code blocks with this mark.
-fn blocks<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
-    let begin = format!("```{mark}\n");
-    let parts = page.split(begin.as_str()).skip(1);
-    parts.map(|p| p.split("```").next().unwrap()).collect()
-}
-
 #[test]
 fn the_tutorial_does_what_it_says() {
     let page = std::fs::read_to_string(root().join("docs/tutorials/a-network-in-three-recordings.md")).unwrap();
@@ -161,9 +154,9 @@ fn the_tutorial_does_what_it_says() {
     }
     std::fs::create_dir_all(folder.path().join("target/net")).unwrap();
     let pipeline = folder.path().join("target/net/digits.kpipe");
-    std::fs::write(&pipeline, blocks(&page, "toml")[0]).unwrap();
+    std::fs::write(&pipeline, code_blocks(&page, "toml")[0]).unwrap();
     let mut printed = String::new();
-    for line in blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
+    for line in code_blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
         let ended = Command::new("sh")
             .args(["-c", line])
             .env(
@@ -177,7 +170,7 @@ fn the_tutorial_does_what_it_says() {
         assert_eq!(ended.status.code(), Some(0), "{line}: {ended:?}");
         printed += &String::from_utf8_lossy(&ended.stdout);
     }
-    for line in blocks(&page, "text").iter().flat_map(|b| b.lines()) {
+    for line in code_blocks(&page, "text").iter().flat_map(|b| b.lines()) {
         assert!(printed.contains(line), "{line}: {printed}");
     }
     assert!(printed.lines().any(|line| line.trim() == "7"), "{printed}");
