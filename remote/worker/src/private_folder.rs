@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// File that its process holds locked. The lock of a killed process is free.
 const LOCK: &str = "lock";
+/// Name of the file until it is locked: another process would take a free lock for that of a killed process.
+const NEW_LOCK: &str = "lock.new";
 /// Maximum number of names that are tried.
 const MAX_ATTEMPTS: u32 = 1000;
 
@@ -26,8 +28,11 @@ impl PrivateFolder {
     /// If it cannot be created.
     pub fn create(prefix: &str) -> std::io::Result<Self> {
         let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| Path::new(base).is_dir());
-        let base = base.map_or_else(std::env::temp_dir, PathBuf::from);
-        remove_abandoned(&base, prefix);
+        Self::create_in(&base.map_or_else(std::env::temp_dir, PathBuf::from), prefix)
+    }
+
+    fn create_in(base: &Path, prefix: &str) -> std::io::Result<Self> {
+        remove_abandoned(base, prefix);
         for attempt in 0..MAX_ATTEMPTS {
             let path = base.join(format!("{prefix}-{}-{attempt}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -35,8 +40,9 @@ impl PrivateFolder {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(e),
             }
-            let lock = File::create(path.join(LOCK))?;
+            let lock = File::create(path.join(NEW_LOCK))?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+            std::fs::rename(path.join(NEW_LOCK), path.join(LOCK))?;
             return Ok(Self { path, _lock: lock });
         }
         Err(ErrorKind::AlreadyExists.into())
@@ -91,5 +97,20 @@ mod tests {
         let path = third.path().to_owned();
         drop(third);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn folders_that_are_being_created_are_not_removed_by_others() {
+        let base = PrivateFolder::create(&format!("kinescope-base-test-{}", std::process::id())).unwrap();
+        let create = || {
+            for _ in 0..200 {
+                let folder = PrivateFolder::create_in(base.path(), "kinescope-run").unwrap();
+                std::fs::create_dir(folder.path().join("lib")).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            let creators: Vec<_> = (0..4).map(|_| scope.spawn(create)).collect();
+            creators.into_iter().for_each(|creator| creator.join().unwrap());
+        });
     }
 }
