@@ -31,6 +31,10 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Maximum wait for a client that requests a held device.
 const GIVING_BACK: Duration = Duration::from_millis(500);
 
+/// Maximum wait for a client that requests a device whose client is gone: on a slow machine the end of a run and the reset
+/// take seconds.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// The reason why a session ends.
 #[derive(Debug)]
 pub(super) struct SessionEnd(pub(super) WireError);
@@ -423,14 +427,15 @@ impl Session {
             // A full queue wakes the session as well.
             wake: Arc::new(move || drop(to_self.try_send(Event::Yield))),
         };
-        let by = Instant::now() + GIVING_BACK;
+        let begun = Instant::now();
         loop {
             let known = slot.count_ended_leases();
             let why = match slot.take(&client) {
                 Ok(hold) => return Ok(hold),
                 Err(why) => why,
             };
-            let left = by.saturating_duration_since(Instant::now());
+            let limit = if slot.is_ending() { ENDING } else { GIVING_BACK };
+            let left = limit.saturating_sub(begun.elapsed());
             if left.is_zero() || !matches!(*why, LeaseReply::Busy { .. } | LeaseReply::Yielding { .. }) {
                 return Err(why);
             }
@@ -630,6 +635,9 @@ impl Session {
             if stop_by.is_none() && begin.elapsed() > options.longest_run {
                 watched.why = Some(format!("it ran longer than {} s", options.longest_run.as_secs_f32()));
                 stop(&mut stop_by);
+            }
+            if let (Some(hold), Some(_)) = (&self.hold, &watched.quit) {
+                hold.mark_ending();
             }
             if stop_by.is_some_and(|by| Instant::now() > by) {
                 return watched;

@@ -6,7 +6,7 @@ use crate::lease_options::Preemption;
 use crate::target::{ApiSupport, Factory, OpenTarget, ReplayPreparation};
 use crate::wire::message::{DeviceState, LeaseReply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::PhysAddr;
@@ -21,6 +21,8 @@ pub(crate) struct Slot {
     state: Mutex<State>,
     /// Kept for a client that preempted a lease. Locked after `state`.
     reservation: Mutex<Option<Reservation>>,
+    /// Whether the client of the lease is gone: the device is free after the end of its run and a reset.
+    is_ending: AtomicBool,
     /// Number of leases that ended, to wait for the next.
     ended_leases: Mutex<u64>,
     lease_ended: Condvar,
@@ -95,6 +97,7 @@ impl Slot {
             factory: Some(factory),
             state: Mutex::new(State::Free(device)),
             reservation: Mutex::default(),
+            is_ending: AtomicBool::new(false),
             ended_leases: Mutex::default(),
             lease_ended: Condvar::new(),
         })
@@ -125,6 +128,7 @@ impl Slot {
             factory: None,
             state: Mutex::new(State::OutOfOrder(format!("it could not be opened: {reason}"))),
             reservation: Mutex::default(),
+            is_ending: AtomicBool::new(false),
             ended_leases: Mutex::default(),
             lease_ended: Condvar::new(),
         }
@@ -165,9 +169,15 @@ impl Slot {
     /// Changes the state at the end of a lease.
     fn end_lease(&self, next: State) {
         *self.state() = next;
+        self.is_ending.store(false, Ordering::SeqCst);
         let mut ended = self.ended_leases.lock().unwrap_or_else(PoisonError::into_inner);
         *ended = ended.wrapping_add(1);
         self.lease_ended.notify_all();
+    }
+
+    /// Returns whether the client of the lease is gone: the device is free after the end of its run and a reset.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
     }
 
     /// Returns the number of leases that ended, for [`Self::wait_for_end`].
@@ -380,6 +390,11 @@ impl Hold {
         self.device = Some(device);
     }
 
+    /// Tells clients that request the device that its client is gone.
+    pub fn mark_ending(&self) {
+        self.slot.is_ending.store(true, Ordering::SeqCst);
+    }
+
     /// Reports the target as lost, and replaces it if that is safe.
     pub fn lose(&mut self, lost: LostDevice) {
         match self.slot.replace(lost) {
@@ -400,6 +415,7 @@ impl Drop for Hold {
             self.lose(LostDevice::Hangs);
         }
         let Some(mut device) = self.device.take() else { return };
+        self.mark_ending();
         let reset = catch_unwind(AssertUnwindSafe(move || device.reset().map(|()| device)));
         let next = match reset {
             Ok(Ok(device)) => Ok(device),

@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{
-    Bench, Ends, HANGS, PANICS, Relay, SLOW, SOUND, Strings, WAITS, images, plan, plan_of, quick, tcp, until,
+    Bench, Ends, HANGS, PANICS, Relay, SLOW, SLOW_RESET, SOUND, Strings, WAITS, images, plan, plan_of, quick, tcp,
+    until,
 };
 use trace_core::progress::Progress;
 
@@ -38,6 +39,17 @@ fn replay_reports_its_phases_and_matches() {
         phases,
         [Phase::Checking, Phase::Uploading, Phase::Running, Phase::Downloading]
     );
+}
+
+#[test]
+fn device_that_is_being_reset_is_awaited() {
+    let bench = Bench::new(Options::default());
+    let other = bench.ends.another("second");
+    bench.strings.set(SLOW_RESET);
+    let lease = bench.lease();
+    drop(lease);
+    let client = Client::connect(&tcp(bench.address), &other, None).unwrap();
+    client.lease("board").unwrap();
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub const HANGS: u8 = 3;
 /// The device runs in real time and never interrupts.
 pub const WAITS: u8 = 4;
 
+/// Each reset of the device takes longer than a client waits for a held device.
+pub const SLOW_RESET: u8 = 5;
+
 /// The name of a device without containment.
 pub const UNCONTAINED: &str = "uncontained";
 
@@ -145,6 +148,9 @@ impl Target for TestDevice {
     }
 
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
+        if self.mood.load(Ordering::SeqCst) == SLOW_RESET {
+            std::thread::sleep(Duration::from_millis(1200));
+        }
         self.pages.clear();
         self.now = 0;
         Ok(())
