@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prepares boards in a box: QEMU, kernel and modules, the agent, the initramfs. Quick when nothing is to be done.
 # Use: scripts/board/images.sh x86_64|arm64...
+#   X86_64_AGENT=FILE   an agent that is built already, static or with libraries of this machine
 set -eu
 cd "$(dirname "$0")/../.."
 . scripts/lib.sh
@@ -17,8 +18,12 @@ for arch in "$@"; do
     machine "$arch"
     command -v "$qemu" >/dev/null 2>&1 || die "$qemu is missing: install QEMU to run a board"
     scripts/board/packages.sh "$arch"
-    scripts/board/agent.sh "$arch"
-    agent=${CARGO_TARGET_DIR:-target}/$rust/board/kinescope-agent
+    if [ "$arch" = x86_64 ] && [ -n "${X86_64_AGENT:-}" ]; then
+        agent=$X86_64_AGENT
+    else
+        scripts/board/agent.sh "$arch"
+        agent=${CARGO_TARGET_DIR:-target}/$rust/board/kinescope-agent
+    fi
     # The board's own comes last.
     newest=$(ls -t "$initramfs" "$agent" "$images/made" scripts/board/init scripts/board/commands scripts/board/initramfs.sh 2>/dev/null | head -n 1)
     [ "$newest" = "$initramfs" ] && [ -e "$initramfs_with_drivers" ] || scripts/board/initramfs.sh "$arch" "$agent"
