@@ -3,7 +3,8 @@
 use super::{ROW, body, focus, mono, palette, small, strong};
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, FontId, Rect, Response, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2,
+    Align2, Color32, FontId, Frame, Label, Margin, Rect, Response, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder,
+    WidgetInfo, pos2, vec2,
 };
 
 /// Gap above the header of a group, points.
@@ -25,6 +26,42 @@ pub fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
             draw(ui);
             ui.add_space(8.0);
         });
+}
+
+/// Draws the bar at the top of a panel: rows between its margins, and a line below them.
+pub fn bar(ui: &mut Ui, draw: impl FnOnce(&mut Ui)) {
+    let margin = Margin {
+        left: PAD as i8,
+        right: PAD as i8,
+        top: 4,
+        bottom: 4,
+    };
+    Frame::new().inner_margin(margin).show(ui, draw);
+    let bottom = ui.cursor().top();
+    ui.painter()
+        .hline(ui.max_rect().x_range(), bottom, Stroke::new(1.0, palette(ui).line));
+    ui.add_space(1.0);
+}
+
+/// Draws the name of a file; its path is shown when the pointer is on it.
+pub fn file_name(ui: &mut Ui, path: &std::path::Path) {
+    let full = path.display().to_string();
+    let name = path
+        .file_name()
+        .map_or_else(|| full.clone(), |n| n.to_string_lossy().into_owned());
+    ui.label(RichText::new(name).font(mono())).on_hover_text(full);
+}
+
+/// Draws how a run ended: its message, and whether that is good.
+pub fn end_message(ui: &mut Ui, end: Option<&(String, bool)>) {
+    let Some((message, is_good)) = end else { return };
+    let p = palette(ui);
+    let (text, ink) = match is_good {
+        true => (message.clone(), p.text),
+        false => (format!("▲ {message}"), p.error),
+    };
+    ui.add(Label::new(RichText::new(text).font(small()).color(ink)).truncate())
+        .on_hover_text(message);
 }
 
 /// Draws the row of a call that failed: the driver's number.
@@ -300,7 +337,7 @@ pub fn empty_state(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) ->
         ui.add_space(4.0);
         // Lines must be easy to read, and never go from edge to edge.
         ui.set_max_width((ui.available_width() - 32.0).clamp(120.0, 560.0));
-        ui.add(egui::Label::new(RichText::new(what).color(p.quiet)).wrap());
+        ui.add(Label::new(RichText::new(what).color(p.quiet)).wrap());
         if let Some(a) = action {
             ui.add_space(8.0);
             clicked = ui.button(a).clicked();

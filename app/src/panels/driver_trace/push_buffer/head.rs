@@ -4,7 +4,7 @@ use super::view::View;
 use crate::panels::common::actions::UiActions;
 use crate::panels::driver_trace::links;
 use crate::theme::{icons, mono, palette, small, strong, widgets};
-use egui::{Label, Rect, RichText, Stroke, Ui, pos2, vec2};
+use egui::{Frame, Label, Margin, Rect, RichText, Stroke, Ui, pos2, vec2};
 use kinescope_session::driver_data::{DriverData, ObjectText, PointedBuffer};
 use kinescope_session::{Document, api_trace, text};
 use trace_core::driver_trace::Submission;
@@ -125,25 +125,27 @@ fn entry(doc: &Document, actions: &mut UiActions, ui: &mut Ui, data: &DriverData
         "commands",
         format!("{} at {}", text::bytes(submission.bytes), submission.va),
     ));
-    ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing = vec2(6.0, 2.0);
-        ui.add_space(12.0);
-        for (key, value) in parts {
-            ui.label(RichText::new(key).font(small()).color(p.quiet));
-            ui.label(RichText::new(value).font(mono()).color(p.text));
-            ui.add_space(8.0);
-        }
-        let found = data.trace.find_buffer(submission.va, submission.event);
-        let target = PointedBuffer {
-            va: submission.va,
-            buffer: found.and_then(|(n, offset)| Some((u32::try_from(n).ok()?, offset))),
-        };
-        if let Some(name) = target.describe(&doc.recording, &data.trace) {
-            let galley = ui.painter().layout_no_wrap(format!("→ {name}"), mono(), p.read);
-            let (rect, _) = ui.allocate_exact_size(vec2(galley.size().x + 2.0, 18.0), egui::Sense::hover());
-            let rect = Rect::from_min_max(rect.min, pos2(rect.right() + 4.0, rect.bottom()));
-            links::buffer_link(doc, data, actions, ui, rect, &target);
-        }
+    let margin = Margin::symmetric(widgets::PAD as i8, 0);
+    Frame::new().inner_margin(margin).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing = vec2(6.0, 2.0);
+            for (key, value) in parts {
+                ui.label(RichText::new(key).font(small()).color(p.quiet));
+                ui.label(RichText::new(value).font(mono()).color(p.text));
+                ui.add_space(8.0);
+            }
+            let found = data.trace.find_buffer(submission.va, submission.event);
+            let target = PointedBuffer {
+                va: submission.va,
+                buffer: found.and_then(|(n, offset)| Some((u32::try_from(n).ok()?, offset))),
+            };
+            if let Some(name) = target.describe(&doc.recording, &data.trace) {
+                let galley = ui.painter().layout_no_wrap(format!("→ {name}"), mono(), p.read);
+                let (rect, _) = ui.allocate_exact_size(vec2(galley.size().x + 2.0, 18.0), egui::Sense::hover());
+                let rect = Rect::from_min_max(rect.min, pos2(rect.right() + 4.0, rect.bottom()));
+                links::buffer_link(doc, data, actions, ui, rect, &target);
+            }
+        })
     });
     ui.add_space(4.0);
 }

@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::panels::common::actions::{UiAction, UiActions};
 use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription};
-use crate::theme::widgets::{self, PAD};
+use crate::theme::widgets;
 use crate::theme::{mono, palette, small};
 use egui::{Label, ProgressBar, RichText, TextEdit, Ui};
 use kinescope_campaign::{Snapshot, unix_ms};
@@ -19,40 +19,29 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Draws the bar.
 pub(super) fn draw(view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
-    let p = palette(ui);
-    ui.add_space(4.0);
-    ui.horizontal_wrapped(|ui| {
-        ui.add_space(PAD);
-        if ui.button("Open campaign…").clicked() {
-            actions.push(UiAction::ChooseCampaign);
+    widgets::bar(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            if ui.button("Open campaign…").clicked() {
+                actions.push(UiAction::ChooseCampaign);
+            }
+            if ui.button("Open description…").clicked() {
+                actions.push(UiAction::ChooseCampaignDescription);
+            }
+            if let Some(shown) = view.shown() {
+                ui.label(RichText::new(&shown.status.campaign).font(mono()))
+                    .on_hover_text(shown.folder.display().to_string());
+                state(&shown, view.running().is_some(), ui);
+            }
+        });
+        if let Some(description) = view.description.clone() {
+            ui.horizontal_wrapped(|ui| run_row(view, &description, actions, ui));
         }
-        if ui.button("Open description…").clicked() {
-            actions.push(UiAction::ChooseCampaignDescription);
-        }
-        if let Some(shown) = view.shown() {
-            ui.label(RichText::new(&shown.status.campaign).font(mono()))
-                .on_hover_text(shown.folder.display().to_string());
-            state(&shown, view.running().is_some(), ui);
+        if let Some(error) = &view.error {
+            let line = RichText::new(format!("▲ {error}")).font(small());
+            ui.add(Label::new(line.color(palette(ui).error)).truncate())
+                .on_hover_text(error);
         }
     });
-    if let Some(description) = view.description.clone() {
-        ui.horizontal_wrapped(|ui| {
-            ui.add_space(PAD);
-            run_row(view, &description, actions, ui);
-        });
-    }
-    if let Some(error) = &view.error {
-        ui.horizontal(|ui| {
-            ui.add_space(PAD);
-            let line = RichText::new(format!("▲ {error}")).font(small()).color(p.error);
-            ui.add(Label::new(line).truncate()).on_hover_text(error);
-        });
-    }
-    ui.add_space(4.0);
-    let bottom = ui.cursor().top();
-    ui.painter()
-        .hline(ui.max_rect().x_range(), bottom, egui::Stroke::new(1.0, p.line));
-    ui.add_space(1.0);
 }
 
 /// Draws how far a campaign is.
@@ -82,12 +71,7 @@ fn state(shown: &Snapshot, runs_here: bool, ui: &mut Ui) {
 /// Draws the description, the folder, and the button that runs it, or stops it.
 fn run_row(view: &mut View, description: &Arc<CheckedDescription>, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let path = description.path.display().to_string();
-    let name = description
-        .path
-        .file_name()
-        .map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned());
-    ui.label(RichText::new(name).font(mono())).on_hover_text(path);
+    widgets::file_name(ui, &description.path);
     let runs = text::count_noun(description.matrix.len(), "run", "runs");
     let targets = text::count_noun(description.matrix.targets().len() as u64, "target", "targets");
     ui.label(RichText::new(format!("{runs} on {targets}")).color(p.quiet));
@@ -115,14 +99,7 @@ fn run_row(view: &mut View, description: &Arc<CheckedDescription>, actions: &mut
     }
     let can = (!asks || view.accepts_hardware) && !view.folder.trim().is_empty();
     let clicked = widgets::primary_button(ui, "Run", "Run the campaign", can).clicked();
-    if let Some((message, is_good)) = &view.end {
-        let (line, ink) = match is_good {
-            true => (message.clone(), p.text),
-            false => (format!("▲ {message}"), p.error),
-        };
-        ui.add(Label::new(RichText::new(&line).font(small()).color(ink)).truncate())
-            .on_hover_text(message);
-    }
+    widgets::end_message(ui, view.end.as_ref());
     if clicked {
         actions.push(UiAction::RunCampaign(Box::new(CampaignRun {
             description: Arc::clone(description),

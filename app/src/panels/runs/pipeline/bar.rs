@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::panels::common::actions::{UiAction, UiActions};
-use crate::theme::widgets::{self, PAD};
+use crate::theme::widgets;
 use crate::theme::{field, mono, palette, small};
 use egui::{Label, RichText, TextEdit, Ui};
 use kinescope_pipeline::{InputSource, LiveRun, Pipeline, PipelineRun};
@@ -19,54 +19,39 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Draws the bar.
 pub(super) fn draw(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions, ui: &mut Ui) {
-    let p = palette(ui);
-    ui.add_space(4.0);
-    ui.horizontal_wrapped(|ui| {
-        ui.add_space(PAD);
-        if ui.button("Open pipeline…").clicked() {
-            actions.push(UiAction::ChoosePipeline);
-        }
-        let path = pipeline.path.display().to_string();
-        let name = pipeline
-            .path
-            .file_name()
-            .map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned());
-        ui.label(RichText::new(name).font(mono())).on_hover_text(path);
-        if !pipeline.document.title.is_empty() {
-            ui.label(RichText::new(&pipeline.document.title).color(p.quiet));
-        }
-    });
-    ui.horizontal_wrapped(|ui| {
-        ui.add_space(PAD);
-        text_field(
-            ui,
-            "Targets",
-            "targets",
-            &mut view.on,
-            "one or more targets, separated by commas; LABEL=TARGET for a label",
-        );
-        text_field(
-            ui,
-            "Results",
-            "results folder",
-            &mut view.folder,
-            "folder for outputs, outcomes and the report",
-        );
-        run_button(view, pipeline, actions, ui);
-    });
-    inputs(view, pipeline, actions, ui);
-    for warning in &pipeline.warnings {
-        ui.horizontal(|ui| {
-            ui.add_space(PAD);
-            let text = RichText::new(format!("! {warning}")).font(small()).color(p.warning);
-            ui.add(Label::new(text).truncate());
+    widgets::bar(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            if ui.button("Open pipeline…").clicked() {
+                actions.push(UiAction::ChoosePipeline);
+            }
+            widgets::file_name(ui, &pipeline.path);
+            if !pipeline.document.title.is_empty() {
+                ui.label(RichText::new(&pipeline.document.title).color(palette(ui).quiet));
+            }
         });
-    }
-    ui.add_space(4.0);
-    let bottom = ui.cursor().top();
-    ui.painter()
-        .hline(ui.max_rect().x_range(), bottom, egui::Stroke::new(1.0, p.line));
-    ui.add_space(1.0);
+        ui.horizontal_wrapped(|ui| {
+            text_field(
+                ui,
+                "Targets",
+                "targets",
+                &mut view.on,
+                "one or more targets, separated by commas; LABEL=TARGET for a label",
+            );
+            text_field(
+                ui,
+                "Results",
+                "results folder",
+                &mut view.folder,
+                "folder for outputs, outcomes and the report",
+            );
+            run_button(view, pipeline, actions, ui);
+        });
+        inputs(view, pipeline, actions, ui);
+        for warning in &pipeline.warnings {
+            let text = RichText::new(format!("! {warning}")).font(small());
+            ui.add(Label::new(text.color(palette(ui).warning)).truncate());
+        }
+    });
 }
 
 fn text_field(ui: &mut Ui, name: &str, label: &str, text: &mut String, hint: &str) {
@@ -86,7 +71,6 @@ fn inputs(view: &mut View, pipeline: &Pipeline, actions: &mut UiActions, ui: &mu
     scroll.show(ui, |ui| {
         for input in &pipeline.document.inputs {
             ui.horizontal(|ui| {
-                ui.add_space(PAD);
                 let name = &input.name;
                 ui.label(RichText::new("Input").color(p.quiet));
                 ui.label(RichText::new(format!("{name}  {}", input.tensor)).font(mono()));
@@ -146,13 +130,8 @@ fn run_button(view: &mut View, pipeline: &Arc<Pipeline>, actions: &mut UiActions
         field::error_line(ui, Some(why));
     } else if let Some(why) = &missing {
         field::error_line(ui, Some(why));
-    } else if let Some((message, is_good)) = &view.end {
-        let (text, ink) = match is_good {
-            true => (message.clone(), p.text),
-            false => (format!("▲ {message}"), p.error),
-        };
-        ui.add(Label::new(RichText::new(&text).font(small()).color(ink)).truncate())
-            .on_hover_text(message);
+    } else {
+        widgets::end_message(ui, view.end.as_ref());
     }
     if let (true, Ok(on)) = (clicked, targets) {
         actions.push(UiAction::RunPipeline(Box::new(PipelineRun {
