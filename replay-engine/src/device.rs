@@ -238,6 +238,22 @@ pub trait RegisterTarget: Target + replay_core::Device {
     /// If the frame is outside the arena.
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError>;
 
+    /// Whether the device has no work, and a plan that resets it itself may begin after [`Self::clear_memory`] alone. The
+    /// default implementation knows nothing and returns `false`.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
+    /// Clears the arena and what was observed of earlier plans. The state of the device stays. Only an idle device can.
+    ///
+    /// # Errors
+    /// If the device does not support it.
+    fn clear_memory(&mut self) -> Result<(), ReplayDeviceError> {
+        Err(ReplayDeviceError::Failed(
+            "the device needs a reset before each plan".to_owned(),
+        ))
+    }
+
     /// Stores bytes in the arena, within a frame, as a CPU does while a plan runs.
     ///
     /// # Errors

@@ -75,13 +75,22 @@ pub fn run_with(
     };
     let ExecutedRun {
         mut outcome, artifacts, ..
-    } = run_with_artifacts(plan, pages, device, map, progress, None);
+    } = run_with_artifacts(plan, pages, device, map, progress, RunOptions::default());
     if let Some(material) = artifacts {
         material
             .into_received()
             .complete(&mut outcome, plan, pages, &device.info());
     }
     outcome
+}
+
+/// How a plan is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunOptions<'a> {
+    /// Where it may stop.
+    pub stops: Option<RunStops<'a>>,
+    /// Whether the device is not reset before it: it is idle, and the plan does not depend on its state.
+    pub without_reset: bool,
 }
 
 /// A run that ended.
@@ -101,11 +110,19 @@ pub(crate) fn run_with_artifacts(
     device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
-    stops: Option<RunStops<'_>>,
+    options: RunOptions<'_>,
 ) -> ExecutedRun {
     let started = Instant::now();
     let (mut outcome, mut results) = (empty(plan, device), AccessOutcome::default());
-    let ran = run_guarded(plan, pages, device, map, progress, stops, (&mut outcome, &mut results));
+    let ran = run_guarded(
+        plan,
+        pages,
+        device,
+        map,
+        progress,
+        options,
+        (&mut outcome, &mut results),
+    );
     let (material, stopped_at) = ran.unwrap_or_else(|why| {
         outcome.failure = Some(why);
         (None, None)
@@ -130,7 +147,7 @@ fn run_guarded(
     device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
-    stops: Option<RunStops<'_>>,
+    options: RunOptions<'_>,
     (outcome, results): (&mut Outcome, &mut AccessOutcome),
 ) -> Result<(Option<RunArtifacts>, Option<u32>), String> {
     let mut memory = PlanMemory::from_plan(plan.accesses, pages)
@@ -139,7 +156,7 @@ fn run_guarded(
     let images = images.map_err(|(number, _)| format!("the image {number} is missing"))?;
     check_interrupts(plan, device)?;
     let mut guard = DeviceGuard::new(device);
-    put_in_place(plan, &memory, guard.device(), map, progress)
+    put_in_place(plan, &memory, guard.device(), map, options.without_reset, progress)
         .map_err(|e| format!("the plan's memory could not be loaded: {e}"))?;
     if plan.masters() {
         guard
@@ -150,7 +167,7 @@ fn run_guarded(
     progress.set_total(plan.envelope.actions);
     guard.device().watch(progress);
     let before_ns = guard.device().now_ns();
-    let mut body = execute_body(plan, images.clone(), guard.device(), map, progress, stops);
+    let mut body = execute_body(plan, images.clone(), guard.device(), map, progress, options.stops);
     let stopped = guard.stop_mastering();
     let device = guard.device();
     outcome.device_ns = device.now_ns().saturating_sub(before_ns);
@@ -372,17 +389,21 @@ fn empty(plan: PlannedAccesses<'_>, device: &dyn RegisterTarget) -> Outcome {
     }
 }
 
-/// Brings the device to its power-on state. If the machine cannot reset it, makes sure that it has no pending work.
+/// Brings the device to its power-on state, or only clears its memory. If the machine cannot reset it, makes sure that it has no pending work.
 /// Then stores the plan's pages in memory that the device does not access.
 fn put_in_place(
     plan: PlannedAccesses<'_>,
     memory: &PlanMemory<'_>,
     device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
+    without_reset: bool,
     progress: &Progress,
 ) -> Result<(), String> {
     let describe = |e: ReplayDeviceError| e.to_string();
-    device.reset().map_err(describe)?;
+    match without_reset {
+        true => device.clear_memory().map_err(describe)?,
+        false => device.reset().map_err(describe)?,
+    }
     // Until it was idle, it may have written to memory that was cleared.
     if plan.masters() && quiesce::quiesce(device, map, progress)? == QuiesceResult::Busy {
         device.reset().map_err(describe)?;

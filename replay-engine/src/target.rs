@@ -30,7 +30,13 @@ pub enum TargetRequest {
         /// Events of the recording after which no job runs, ascending. The run stops after one of them.
         stops: Vec<u32>,
     },
+    /// One replay of register accesses without a reset before it. It is refused if the plan depends on the state of the
+    /// device, or the device is not idle.
+    ReplayWithoutReset,
 }
+
+/// The first protocol version with [`TargetRequest::ReplayWithoutReset`].
+pub const WITHOUT_RESET_VERSION: u16 = 9;
 
 /// The memory that an API target traced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,7 +147,12 @@ pub trait ApiSupport: fmt::Debug + Send + Sync {
 pub fn check_replay_request(request: &TargetRequest, device: &DeviceInfo) -> Result<(), Refusal> {
     let (place, what) = match request {
         TargetRequest::Replay { .. } => return Ok(()),
-        TargetRequest::ReplayWithStops { .. } if device.interface == DeviceInterface::Registers => return Ok(()),
+        TargetRequest::ReplayWithStops { .. } | TargetRequest::ReplayWithoutReset
+            if device.interface == DeviceInterface::Registers =>
+        {
+            return Ok(());
+        }
+        TargetRequest::ReplayWithoutReset => ("reset", "is not reset between replays"),
         TargetRequest::ReplayWithStops { .. } => ("stops", "stops at no event"),
         TargetRequest::Tune(_) => ("tuning", "tunes no launches"),
         TargetRequest::TraceMemory(_) => ("memory trace", "traces no memory"),

@@ -103,6 +103,19 @@ pub fn verify_with(
     )
 }
 
+/// Returns why a verified plan of register accesses needs a reset of an idle device before it; `None` if it depends on
+/// nothing that an earlier plan left in the device. Client and agent call the same function.
+#[must_use]
+pub fn find_reset_need(plan: &Plan) -> Option<String> {
+    let Some(planned) = plan.planned_accesses() else {
+        return Some("it is no plan of register accesses".to_owned());
+    };
+    match RegisterMap::by_name(&planned.accesses.register_map) {
+        Some(map) => find_family_of_plan(planned).find_reset_need(planned, map),
+        None => Some("its register map is unknown".to_owned()),
+    }
+}
+
 /// Returns the accesses of a plan for a device that takes them.
 fn accesses<'p>(plan: &'p Plan, target: &DeviceInfo) -> Result<PlannedAccesses<'p>, Refusal> {
     let of = match plan.planned_accesses() {

@@ -46,6 +46,8 @@ pub struct RunRequest<'a> {
     pub budgets: Budgets,
     /// Whether the user accepts a target without containment.
     pub accepts_no_containment: bool,
+    /// Whether a device is reset between two stages also where the plans allow to leave it out.
+    pub keeps_resets: bool,
 }
 
 impl<'a> RunRequest<'a> {
@@ -58,6 +60,7 @@ impl<'a> RunRequest<'a> {
             inputs: BTreeMap::new(),
             budgets: Budgets::default(),
             accepts_no_containment: false,
+            keeps_resets: false,
         }
     }
 }

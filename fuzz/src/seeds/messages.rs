@@ -307,6 +307,7 @@ pub fn add(add: Add<'_>) {
     add("wire", "start", start(TargetRequest::Replay { repeat: 2 }));
     let with_stops = TargetRequest::ReplayWithStops { stops: vec![5, 9, 700] };
     add("wire", "start-with-stops", start(with_stops));
+    add("wire", "start-without-reset", start(TargetRequest::ReplayWithoutReset));
     add("wire", "start-tune", start(TargetRequest::Tune(Box::default())));
     add(
         "wire",

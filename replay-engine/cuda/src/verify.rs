@@ -116,6 +116,7 @@ pub(crate) fn check_request(planned: PlannedCalls<'_>, request: &TargetRequest) 
             let bytes = plan.outputs.iter().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
             budget("bytes of outputs", bytes, MAX_OUTPUT_BYTES)
         }
+        TargetRequest::ReplayWithoutReset => refuse_calls(0, "reset", "a replay of calls needs no reset"),
         TargetRequest::ReplayWithStops { .. } => refuse_calls(0, "stops", "a replay of calls stops at no event"),
         // A tuning returns no outputs: results are compared on the device.
         TargetRequest::Tune(tune) => {

@@ -483,6 +483,19 @@ impl Target for SoftwareMali {
 }
 
 impl RegisterTarget for SoftwareMali {
+    fn is_idle(&self) -> bool {
+        let is_idle = |slot: &JobSlot| !slot.queued && slot.work == job_slot::Work::Idle;
+        self.slots.iter().all(is_idle) && self.gpu.is_idle()
+    }
+
+    fn clear_memory(&mut self) -> Result<(), ReplayDeviceError> {
+        self.memory.clear();
+        self.reports.clear();
+        self.anomalies = Anomalies::default();
+        self.work = WorkStats::default();
+        Ok(())
+    }
+
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.memory.store(frame, page).map_err(|e| memory_error(&e, frame))
     }

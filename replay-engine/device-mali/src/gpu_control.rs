@@ -44,6 +44,11 @@ pub(crate) struct GpuControl {
 }
 
 impl GpuControl {
+    /// Whether no reset, cache clean or sampling goes on.
+    pub fn is_idle(&self) -> bool {
+        self.reset_at.is_none() && self.clean_at.is_none() && self.sample_at.is_none()
+    }
+
     /// Creates the power-on state.
     pub(crate) fn new(model: &'static ModelData) -> Self {
         Self {

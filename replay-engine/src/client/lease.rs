@@ -17,7 +17,7 @@ use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::Compiled;
 use crate::run::{ArtifactsHeader, Outcome};
 use crate::serve::Server;
-use crate::target::{ApiSupport, TargetRequest, TracedMemory, check_replay_request};
+use crate::target::{ApiSupport, TargetRequest, TracedMemory, WITHOUT_RESET_VERSION, check_replay_request};
 use crate::tune::{TuneReport, TuneRequest};
 use crate::verify::{self, MAX_STEPS, Reason, Refusal, Verified, Work};
 use crate::wire::message::{LeaseReply, LeaseRequest, RunReply, RunRequest};
@@ -326,15 +326,35 @@ impl Lease {
         })
     }
 
-    fn replay_checked(
+    /// Replays a plan once without a reset of the device before it. Returns `None` if the agent is too old for that, or
+    /// refuses it; nothing was run then.
+    ///
+    /// # Errors
+    /// Like [`Self::replay`].
+    pub fn replay_without_reset(
         &mut self,
         compiled: &Compiled,
-        repeat: u32,
+        proof: Option<&Verified>,
         progress: &Progress,
-        check: ClientCheck,
-    ) -> Result<Outcome, ClientError> {
-        let repeat = repeat.max(1);
-        let (answer, push_ns) = self.request(compiled, TargetRequest::Replay { repeat }, progress, check)?;
+    ) -> Result<Option<Outcome>, ClientError> {
+        if self.requester.version < WITHOUT_RESET_VERSION {
+            return Ok(None);
+        }
+        let check = match proof {
+            Some(_) => ClientCheck::Request,
+            None => ClientCheck::Everything,
+        };
+        let requested = self.request(compiled, TargetRequest::ReplayWithoutReset, progress, check);
+        let (answer, push_ns) = match requested {
+            Err(ClientError::AgentRefusedPlan(refusal)) if matches!(refusal.reason, Reason::ResetNeeded { .. }) => {
+                return Ok(None);
+            }
+            requested => requested?,
+        };
+        self.finish_replay(answer, push_ns, progress).map(Some)
+    }
+
+    fn finish_replay(&self, answer: Answer, push_ns: u64, progress: &Progress) -> Result<Outcome, ClientError> {
         let Answer::Replayed(mut outcome) = answer else {
             return Err(self.unexpected_answer());
         };
@@ -344,6 +364,18 @@ impl Lease {
         outcome.timing.push_ns = push_ns;
         outcome.pushed_bytes = self.pushed.bytes;
         Ok(*outcome)
+    }
+
+    fn replay_checked(
+        &mut self,
+        compiled: &Compiled,
+        repeat: u32,
+        progress: &Progress,
+        check: ClientCheck,
+    ) -> Result<Outcome, ClientError> {
+        let repeat = repeat.max(1);
+        let (answer, push_ns) = self.request(compiled, TargetRequest::Replay { repeat }, progress, check)?;
+        self.finish_replay(answer, push_ns, progress)
     }
 
     /// Tunes a launch of an API trace: checks and pushes the plan like [`Self::replay`]. A cancelled tuning returns the

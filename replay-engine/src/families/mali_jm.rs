@@ -6,6 +6,7 @@ mod compile;
 mod events;
 mod fault;
 mod other_model;
+mod own_reset;
 mod prepass;
 mod run;
 mod table_formats;
@@ -59,6 +60,10 @@ impl ReplayFamily for MaliJm {
         work: &Work<'_>,
     ) -> Result<VerificationReport, Refusal> {
         verify::check(plan, pages, target, map, work)
+    }
+
+    fn find_reset_need(&self, plan: PlannedAccesses<'_>, map: &RegisterMap) -> Option<String> {
+        own_reset::find_reset_need(plan, map)
     }
 
     fn tree_gpu(&self) -> Option<&'static dyn TreeGpu> {

@@ -119,6 +119,12 @@ pub(crate) trait ReplayFamily: Sync {
         work: &Work<'_>,
     ) -> Result<VerificationReport, Refusal>;
 
+    /// Returns why a verified plan needs a reset of an idle device before it; `None` if it depends on nothing that an
+    /// earlier plan left.
+    fn find_reset_need(&self, _plan: PlannedAccesses<'_>, _map: &RegisterMap) -> Option<String> {
+        Some("plans of this family begin in the device's power-on state, and only a reset proves it".to_owned())
+    }
+
     /// Returns the GPUs of the family in device trees, or `None` if they are operated as devices on a bus.
     fn tree_gpu(&self) -> Option<&'static dyn TreeGpu> {
         None

@@ -491,6 +491,12 @@ pub enum Reason {
         /// The reason.
         why: String,
     },
+    /// A replay without a reset is not possible.
+    #[error("the device needs a reset before this plan: {why}")]
+    ResetNeeded {
+        /// The reason.
+        why: String,
+    },
 }
 
 /// What a verification proved, and what it could not.

@@ -6,7 +6,7 @@ use super::preemption::YieldFlag;
 use super::slot::panic_text;
 use crate::device::RegisterTarget;
 use crate::plan::{Plan, PlannedAccesses, PlannedCalls, PlannedSubmissions};
-use crate::run::{self, ExecutedRun, Outcome, RunArtifacts, RunStops, Verdict};
+use crate::run::{self, ExecutedRun, Outcome, RunArtifacts, RunOptions, RunStops, Verdict};
 use crate::target::{ApiTarget, ChannelTarget, OpenTarget, TargetRequest, TracedMemory};
 use crate::tune::TuneReport;
 use crate::wire::message::RunReply;
@@ -106,7 +106,10 @@ pub(crate) fn start(
 ) -> io::Result<Arc<RunControl>> {
     let repeat = match request {
         TargetRequest::Replay { repeat } => repeat.max(1),
-        TargetRequest::Tune(_) | TargetRequest::TraceMemory(_) | TargetRequest::ReplayWithStops { .. } => 1,
+        TargetRequest::Tune(_)
+        | TargetRequest::TraceMemory(_)
+        | TargetRequest::ReplayWithStops { .. }
+        | TargetRequest::ReplayWithoutReset => 1,
     };
     let control = Arc::new(RunControl {
         repeat,
@@ -148,7 +151,11 @@ fn run_request(
                 }),
                 _ => None,
             };
-            run_repeated(plan, ready, &mut **device, stops, control)?
+            let options = RunOptions {
+                stops,
+                without_reset: *request == TargetRequest::ReplayWithoutReset,
+            };
+            run_repeated(plan, ready, &mut **device, options, control)?
         }
         (OpenTarget::Api(device), _, Some(plan)) => run_calls(plan, ready, &mut **device, request, control)?,
         (OpenTarget::Channel(device), _, _) => match plan.planned_submissions() {
@@ -188,7 +195,7 @@ fn run_calls(
     let progress = control.next()?;
     let began = Instant::now();
     let result = match request {
-        TargetRequest::Replay { .. } | TargetRequest::ReplayWithStops { .. } => {
+        TargetRequest::Replay { .. } | TargetRequest::ReplayWithStops { .. } | TargetRequest::ReplayWithoutReset => {
             let mut outcome = device.replay(plan, &ready.pages, control.repeat, &progress);
             if outcome.timing.runs_ns.is_empty() {
                 outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
@@ -214,7 +221,7 @@ fn run_repeated(
     plan: PlannedAccesses<'_>,
     ready: &PreparedReplay,
     device: &mut dyn RegisterTarget,
-    stops: Option<RunStops<'_>>,
+    options: RunOptions<'_>,
     control: &RunControl,
 ) -> Option<RunResult> {
     let map = RegisterMap::by_name(&plan.accesses.register_map);
@@ -227,7 +234,7 @@ fn run_repeated(
             outcome,
             artifacts: material,
             stopped_at,
-        } = run::run_with_artifacts(plan, &ready.pages, device, map, &progress, stops);
+        } = run::run_with_artifacts(plan, &ready.pages, device, map, &progress, options);
         runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if control.is_cancelled() {
             return None;

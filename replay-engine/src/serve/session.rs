@@ -11,6 +11,7 @@ use crate::device::Containment;
 use crate::lease_options::LeaseOptions;
 use crate::live::LiveEnd;
 use crate::target::{TargetRequest, check_replay_request};
+use crate::verify::{self, Reason, Refusal};
 use crate::wasm::{WasmReport, WasmResult, WasmRunError};
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};
@@ -503,6 +504,16 @@ impl Session {
                 return Ok(self.sender.send(Topic::Run, &RunReply::Refused(refusal))?);
             }
         }
+        if request == TargetRequest::ReplayWithoutReset
+            && let Some(why) = self.find_reset_need(&ready)
+        {
+            let refusal = Refusal {
+                rule: 0,
+                place: "reset".to_owned(),
+                reason: Reason::ResetNeeded { why },
+            };
+            return Ok(self.sender.send(Topic::Run, &RunReply::Refused(refusal))?);
+        }
         let Some(device) = self.hold.as_mut().and_then(Hold::borrow) else {
             return not_ready(
                 self,
@@ -565,6 +576,14 @@ impl Session {
         };
         end.quit.map_or(Ok(()), Err)?;
         Ok(self.sender.send(Topic::Run, &reply)?)
+    }
+
+    /// Returns why a reset cannot be left out before a plan.
+    fn find_reset_need(&self, ready: &PreparedReplay) -> Option<String> {
+        match self.hold.as_ref().is_some_and(Hold::is_idle) {
+            true => verify::find_reset_need(&ready.plan),
+            false => Some("the device is not known to be idle".to_owned()),
+        }
     }
 
     /// Counts a run that ended.

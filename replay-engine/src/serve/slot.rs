@@ -381,6 +381,11 @@ impl Hold {
         }
     }
 
+    /// Whether the target is there, takes register accesses and has no work.
+    pub fn is_idle(&self) -> bool {
+        matches!(&self.device, Some(OpenTarget::Registers(device)) if device.is_idle())
+    }
+
     /// Borrows the target. It must be returned with [`Hold::give_back`] or reported lost with [`Hold::lose`].
     pub fn borrow(&mut self) -> Option<OpenTarget> {
         self.device.take()

@@ -12,7 +12,7 @@ pub const MAGIC: [u8; 8] = *b"KINEWIRE";
 /// Lowest protocol version that this code supports.
 pub const LOWEST: u16 = 5;
 /// Highest protocol version that this code supports.
-pub const HIGHEST: u16 = 8;
+pub const HIGHEST: u16 = 9;
 /// Size of a preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 64;
 /// Place of the flags.
@@ -232,14 +232,14 @@ mod tests {
         let p = Preamble::new(PreambleWord::Pair);
         let bytes = p.to_bytes();
         assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
-        assert_eq!(&bytes[..13], b"KINEWIRE\x05\x00\x08\x00\x02");
+        assert_eq!(&bytes[..13], b"KINEWIRE\x05\x00\x09\x00\x02");
         let with = |at: usize, b: u8| {
             let mut x = bytes;
             x[at] = b;
             Preamble::from_bytes(&x)
         };
         assert_eq!(with(0, b'G'), Err(PreambleError::Magic));
-        assert_eq!(with(8, 9), Err(PreambleError::Range));
+        assert_eq!(with(8, 10), Err(PreambleError::Range));
         assert_eq!(
             with(16, 0x1b),
             Err(PreambleError::Program),

@@ -171,7 +171,7 @@ impl Coordinator<'_> {
             uploaded_bytes: result.uploaded_bytes,
             saved_bytes: result.saved_bytes,
             reset: result.reset,
-            reset_reason: result.reset_reason,
+            reset_reason: result.reset_reason.clone(),
             fuel: result.fuel,
             outcome,
         };

@@ -6,7 +6,7 @@ use super::results::{FinishedStage, StageFailure, StageResult};
 use super::schedule::Task;
 use crate::pipeline::{CheckedWork, Pipeline, ReplayStage, Stage};
 use crate::tensor::TensorData;
-use kinescope_session::replay::request::{ReplayRequest, RequestError};
+use kinescope_session::replay::request::{ReplayRequest, RequestError, ResetUse};
 use kinescope_session::targets::describe_open_error;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::plan::{EDIT_END, Edits, Rewrite, RewriteKind};
@@ -16,10 +16,11 @@ use std::sync::mpsc::{Receiver, Sender};
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
 
-/// Why a reset between two stages cannot be left out.
-const RESET_REASON: &str =
-    "a plan of register accesses begins in the device's power-on state, and only a reset proves it";
-/// Why no reset is needed.
+/// Why the reset between two stages was left out.
+const LEFT_OUT_REASON: &str = "the plan resets the device itself, before anything in it depends on the device's state";
+/// Why the user has a reset between two stages.
+const KEPT_REASON: &str = "the run keeps all resets";
+/// Why other devices need no reset.
 const NO_RESET_REASON: &str = "each replay of calls or submissions gets memory of its own, and the device is not reset";
 
 /// A stage to run on the thread of its target.
@@ -75,9 +76,11 @@ fn replay(
     let CheckedWork::Replay(work) = &stage.work else {
         return Err(StageFailure::Unstarted("the stage is a module".to_owned()));
     };
-    let replay = build_request(work, request, target, &job.task.inputs);
+    let mut replay = build_request(work, request, target, &job.task.inputs);
+    let takes_registers = !(lease.info().takes_api_traces() || lease.info().takes_submissions());
+    replay.leaves_out_reset = !is_first && takes_registers && !request.keeps_resets;
     let ended = run_request(&replay, work, request, lease, &job.progress);
-    let (mut outcome, ended_edits) = ended.map_err(|e| {
+    let (mut outcome, ended_edits, reset) = ended.map_err(|e| {
         if let Some(preparation) = request.targets.preparation(target) {
             preparation.discard();
         }
@@ -88,7 +91,12 @@ fn replay(
         }
     })?;
     let pushed = lease.push_stats();
-    let resets = !(lease.info().takes_api_traces() || lease.info().takes_submissions());
+    let (is_reset, reset_reason) = match (takes_registers, reset) {
+        (false, _) => (false, NO_RESET_REASON.to_owned()),
+        (true, ResetUse::LeftOut) => (false, LEFT_OUT_REASON.to_owned()),
+        (true, ResetUse::Needed(why)) => (true, why),
+        (true, ResetUse::Usual) => (true, KEPT_REASON.to_owned()),
+    };
     let verdict = match outcome.verdict {
         Verdict::Match => RunVerdict::Match,
         Verdict::Diverged => RunVerdict::Diverged,
@@ -101,8 +109,8 @@ fn replay(
         device_ns: Some(outcome.device_ns),
         uploaded_bytes: outcome.pushed_bytes,
         saved_bytes: pushed.pages_known.saturating_mul(PAGE_SIZE as u64),
-        reset: (!is_first).then_some(resets),
-        reset_reason: (!is_first).then_some(if resets { RESET_REASON } else { NO_RESET_REASON }),
+        reset: (!is_first).then_some(is_reset),
+        reset_reason: (!is_first).then_some(reset_reason),
         recording: std::mem::take(&mut outcome.recording),
         ..StageResult::default()
     };
@@ -171,14 +179,15 @@ fn run_request(
     request: &RunRequest<'_>,
     lease: &mut Lease,
     progress: &Progress,
-) -> Result<(Outcome, Vec<Rewrite>), RequestError> {
+) -> Result<(Outcome, Vec<Rewrite>, ResetUse), RequestError> {
     let device = lease.info().clone();
     let mut prepared = replay.compile(&work.recording, request.targets, &device, progress)?;
     let outcome = replay.run(&mut prepared, lease, progress)?;
     let rewrites = prepared.compiled.plan.rewrites.iter();
     let ended = rewrites.filter(|r| r.kind == RewriteKind::Input && r.detail.ends_with(EDIT_END));
     let ended = ended.cloned().collect();
-    Ok((replay.report(&work.recording, &prepared, outcome).outcome, ended))
+    let reset = std::mem::take(&mut prepared.reset);
+    Ok((replay.report(&work.recording, &prepared, outcome).outcome, ended, reset))
 }
 
 /// Describes an outcome in one line.

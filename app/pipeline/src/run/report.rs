@@ -86,7 +86,7 @@ pub struct StageReport {
     /// and for modules.
     pub reset: Option<bool>,
     /// Why it was, or was not; `null` if there is nothing to say.
-    pub reset_reason: Option<&'static str>,
+    pub reset_reason: Option<String>,
     /// Fuel that a module used; `null` for a replay.
     pub fuel: Option<u64>,
     /// File of the outcome, a recording; `null` if there is none.

@@ -17,7 +17,7 @@ pub(super) struct StageResult {
     pub uploaded_bytes: u64,
     pub saved_bytes: u64,
     pub reset: Option<bool>,
-    pub reset_reason: Option<&'static str>,
+    pub reset_reason: Option<String>,
     pub fuel: Option<u64>,
     pub recording: Vec<u8>,
     pub outputs: Vec<TensorData>,

@@ -55,6 +55,62 @@ impl OutcomeSink for Kept {
     }
 }
 
+/// Two additions on one GPU whose plans reset it themselves.
+const ONE_TARGET: &str = r#"version = 1
+[inputs.x]
+type = "f32"
+shape = [1024]
+[stages.once]
+recording = "SAMPLES/vecadd-g52.kine"
+inputs = { a = "inputs.x", b = "inputs.x" }
+outputs = ["c"]
+[stages.twice]
+recording = "SAMPLES/vecadd-g52.kine"
+inputs = { a = "once.c", b = "inputs.x" }
+outputs = ["c"]
+[outputs]
+sum = "twice.c"
+"#;
+
+#[test]
+fn a_reset_is_left_out_where_the_plan_does_not_depend_on_it() {
+    let folder = TestFolder::new(ONE_TARGET, "");
+    let pipeline = folder.open();
+    let input = folder.path().with_file_name("x.bin");
+    let x: Vec<f32> = (0..1024u16).map(|n| f32::from(n) / 8.0).collect();
+    std::fs::write(&input, x.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    let targets = Targets::new(None);
+    let run_with = |keeps_resets| {
+        let mut request = request(&targets, "software:mali-g52");
+        request.inputs.insert("x".to_owned(), input.clone());
+        request.keeps_resets = keeps_resets;
+        let mut kept = Kept::default();
+        let result = run(&pipeline, &request, &mut kept, &mut |_| {}, &Progress::new()).unwrap();
+        assert_eq!(
+            (result.report.verdict, &result.report.failure),
+            (RunVerdict::Match, &None)
+        );
+        (result, kept)
+    };
+    let (without, outcomes) = run_with(false);
+    let (with, expected) = run_with(true);
+    let resets = |result: &kinescope_pipeline::RunResult| {
+        let stages = result.report.stages.iter().map(|s| s.reset);
+        (stages.collect::<Vec<_>>(), result.report.resets)
+    };
+    assert_eq!(resets(&without), (vec![None, Some(false)], 0), "{:?}", without.report);
+    assert_eq!(resets(&with), (vec![None, Some(true)], 1));
+    // The outputs are the same bit for bit, and the outcomes do not differ.
+    let sums: Vec<f32> = x.iter().map(|v| 3.0 * v).collect();
+    assert_eq!(floats(&without.outputs[0]), sums);
+    assert_eq!(without.outputs, with.outputs);
+    for (outcome, expected) in outcomes.0.iter().zip(&expected.0) {
+        let [a, b] = [outcome, expected].map(|o| trace_core::container::from_bytes(o.2.clone()).unwrap());
+        let difference = trace_core::diff::diff(&a, &b);
+        assert!(difference.is_empty(), "{}: {difference:#?}", outcome.0);
+    }
+}
+
 #[test]
 fn two_targets_run_at_once_and_outcomes_are_recordings() {
     let folder = TestFolder::new(TWO_TARGETS, SUM);

@@ -15,7 +15,7 @@ use replay_engine::plan::{
 };
 use replay_engine::run::learn::{self, LearnError};
 use replay_engine::run::{AccessOutcome, ApiOutcome, Outcome, OutcomeBody, Verdict};
-use replay_engine::verify::{MAX_STEPS, Refusal, Verified, Work};
+use replay_engine::verify::{MAX_STEPS, Refusal, Verified, Work, find_reset_need};
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -75,6 +75,9 @@ pub struct ReplayRequest {
     pub repeat: u32,
     /// Whether the user accepts a target without containment.
     pub accepts_no_containment: bool,
+    /// Whether the reset before the plan is left out if nothing in the plan depends on it: the target had another plan
+    /// under the same lease.
+    pub leaves_out_reset: bool,
     /// Whether the outcome of an API trace is not needed as a recording.
     pub leaves_unrecorded: bool,
     /// Events after which a run learns the effects, in addition to the end; `None` to learn nothing.
@@ -179,6 +182,20 @@ pub struct PreparedReplay {
     pub rules: ComparisonRules,
     /// Nanoseconds that compiling and verifying took.
     pub plan_ns: u64,
+    /// Whether the target was reset before the last run.
+    pub reset: ResetUse,
+}
+
+/// Whether a target was reset before a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ResetUse {
+    /// It was, as before every run.
+    #[default]
+    Usual,
+    /// It was not: nothing in the plan depends on it.
+    LeftOut,
+    /// It was, although it was to be left out, for this reason.
+    Needed(String),
 }
 
 impl PreparedReplay {
@@ -319,6 +336,7 @@ impl ReplayRequest {
             verified: None,
             rules: self.tolerance.clone(),
             plan_ns: 0,
+            reset: ResetUse::default(),
         };
         for expected in &self.expected {
             expect_output(&mut prepared, expected)?;
@@ -389,10 +407,15 @@ impl ReplayRequest {
 
     fn run_once(
         &self,
-        prepared: &PreparedReplay,
+        prepared: &mut PreparedReplay,
         lease: &mut Lease,
         progress: &Progress,
     ) -> Result<Outcome, ClientError> {
+        if self.leaves_out_reset
+            && let Some(outcome) = self.run_without_reset(prepared, lease, progress)?
+        {
+            return Ok(outcome);
+        }
         let compiled = &prepared.compiled;
         let ended = match &prepared.verified {
             Some(Ok(verified)) => lease.replay_verified(compiled, verified, self.repeat, progress),
@@ -400,6 +423,31 @@ impl ReplayRequest {
             None => lease.replay(compiled, self.repeat, progress, self.bypass_check),
         };
         ended.or_else(|e| self.keep_lost_run(prepared, e))
+    }
+
+    /// Runs a plan without a reset before it. Returns `None` if the reset is needed.
+    fn run_without_reset(
+        &self,
+        prepared: &mut PreparedReplay,
+        lease: &mut Lease,
+        progress: &Progress,
+    ) -> Result<Option<Outcome>, ClientError> {
+        if let Some(why) = find_reset_need(&prepared.compiled.plan) {
+            prepared.reset = ResetUse::Needed(why);
+            return Ok(None);
+        }
+        let proof = match &prepared.verified {
+            Some(Err(refusal)) => return Err(ClientError::PlanRefused(refusal.clone())),
+            Some(Ok(proof)) => Some(proof),
+            None => None,
+        };
+        let ended = lease.replay_without_reset(&prepared.compiled, proof, progress);
+        let outcome = ended.or_else(|e| self.keep_lost_run(prepared, e).map(Some))?;
+        prepared.reset = match outcome {
+            Some(_) => ResetUse::LeftOut,
+            None => ResetUse::Needed("the agent does not run a plan on this device without one".to_owned()),
+        };
+        Ok(outcome)
     }
 
     /// Runs a plan of register accesses once. If the lease is preempted, the run ends after one of the events in `stops`,

@@ -17,6 +17,7 @@ mod modifiers;
 mod oracle;
 mod outcome;
 mod own_model_plans;
+mod own_reset;
 mod placement;
 mod recorded_reads;
 mod refusals;

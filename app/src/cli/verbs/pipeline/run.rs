@@ -118,8 +118,14 @@ fn print(report: &RunReport, arguments: &RunArguments, out: &mut Out) -> Result<
     let mut table = vec![head.map(str::to_owned).to_vec()];
     table.extend(report.stages.iter().map(row));
     out.table(&table)?;
-    if let Some(reason) = report.stages.iter().find_map(|s| s.reset_reason) {
-        out.line(format_args!("Reset     {reason}"))?;
+    let mut reasons: Vec<&str> = Vec::new();
+    for stage in &report.stages {
+        // Rounds of a loop have the same reason.
+        if let Some(reason) = stage.reset_reason.as_deref().filter(|r| !reasons.contains(r)) {
+            reasons.push(reason);
+            let word = if stage.reset == Some(true) { "reset" } else { "no reset" };
+            out.line(format_args!("Reset     {}: {word}: {reason}", stage.stage))?;
+        }
     }
     for one in &report.loops {
         let rounds = format_count(u64::from(one.rounds), "round");

@@ -87,7 +87,7 @@ fn draw_report(view: &View, report: &StageReport, actions: &mut UiActions, ui: &
         )
         .on_hover_text("page images that the target had already");
     }
-    if let (Some(reset), Some(reason)) = (report.reset, report.reset_reason) {
+    if let (Some(reset), Some(reason)) = (report.reset, &report.reset_reason) {
         let word = if reset { "yes" } else { "no" };
         key_wrapped(ui, "reset", StyledText::body(format!("{word}: {reason}")));
     }
