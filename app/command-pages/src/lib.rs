@@ -5,10 +5,12 @@
 mod completions;
 mod man;
 mod markdown;
+mod printing;
 
 pub use completions::{Shell, completion_script};
 pub use man::{ManPage, man_pages};
 pub use markdown::{VerbGroup, markdown_reference};
+pub use printing::{print_manual, print_text};
 
 use clap::{Arg, Command};
 

@@ -3,14 +3,13 @@
 
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Parser as _};
-use command_pages::{completion_script, man_pages};
+use command_pages::{completion_script, print_manual, print_text};
 use kinescope_worker::cli::{Cli, Command, LogForm, with_default_verb};
 use kinescope_worker::submit::{SubmitOptions, submit};
 use kinescope_worker::worker;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
 use std::process::ExitCode;
 use trace_core::progress::Progress;
 
@@ -48,8 +47,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::PlayChannel => replay_nvidia::worker::serve_request(std::io::stdin(), std::io::stdout())
             .context("standard input or output"),
-        Command::Completions { shell } => print(&completion_script(&Cli::command(), shell)),
-        Command::Man { folder } => print_manual(folder.as_deref()),
+        Command::Completions { shell } => Ok(print_text(&completion_script(&Cli::command(), shell))?),
+        Command::Man { folder } => Ok(print_manual(&Cli::command(), folder.as_deref())?),
     }
     .map(|()| ExitCode::SUCCESS)
 }
@@ -68,7 +67,7 @@ fn run_submit(options: &SubmitOptions) -> Result<ExitCode> {
         })?;
     }
     let end = submit(options, &stop)?;
-    print(&format!("{}\n", serde_json::to_string(&end)?))?;
+    print_text(&format!("{}\n", serde_json::to_string(&end)?))?;
     Ok(match end.stopped || !end.given_up.is_empty() {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
@@ -92,27 +91,4 @@ fn stop_on_signal() -> Result<Progress> {
         }
     })?;
     Ok(stop)
-}
-
-/// Prints a text. A reader that closes its end early is no error.
-fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.context("standard output"),
-    }
-}
-
-/// Writes the man pages into a folder, or prints the page of the program.
-fn print_manual(folder: Option<&Path>) -> Result<()> {
-    let pages = man_pages(&Cli::command())?;
-    let Some(folder) = folder else {
-        return pages.first().map_or(Ok(()), |page| print(&page.text));
-    };
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    for page in &pages {
-        let path = folder.join(&page.name);
-        std::fs::write(&path, &page.text).with_context(|| path.display().to_string())?;
-    }
-    print(&format!("wrote {}: {} pages\n", folder.display(), pages.len()))
 }

@@ -12,10 +12,9 @@ mod serve;
 use anyhow::{Context as _, Result, bail};
 use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command, Keys};
-use command_pages::{completion_script, man_pages};
+use command_pages::{completion_script, print_manual, print_text};
 use replay_engine::wire::{KeyStore, PublicKey};
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +60,8 @@ fn run_command(cli: Cli) -> Result<ExitCode> {
         Command::PlayChannel => replay_nvidia::worker::serve_request(std::io::stdin(), std::io::stdout())
             .context("standard input or output"),
         Command::Keys { command } => run_keys(&command, &*store()?),
-        Command::Completions { shell } => print_text(&completion_script(&Cli::command(), shell)),
-        Command::Man { folder } => print_manual(folder.as_deref()),
+        Command::Completions { shell } => Ok(print_text(&completion_script(&Cli::command(), shell))?),
+        Command::Man { folder } => Ok(print_manual(&Cli::command(), folder.as_deref())?),
     }
     .map(|()| ExitCode::SUCCESS)
 }
@@ -73,29 +72,6 @@ fn print_line(line: &str) -> Result<()> {
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
         .context("standard output")
-}
-
-/// Prints a page or script as it is. A reader that closes its end early is no error.
-fn print_text(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.context("standard output"),
-    }
-}
-
-/// Writes the man pages of the program and of its verbs into a folder, or prints the page of the program.
-fn print_manual(folder: Option<&Path>) -> Result<()> {
-    let pages = man_pages(&Cli::command())?;
-    let Some(folder) = folder else {
-        return pages.first().map_or(Ok(()), |page| print_text(&page.text));
-    };
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    for page in &pages {
-        let path = folder.join(&page.name);
-        std::fs::write(&path, &page.text).with_context(|| path.display().to_string())?;
-    }
-    print_line(&format!("wrote {}: {} pages", folder.display(), pages.len()))
 }
 
 fn list_devices() -> Result<()> {
