@@ -1,7 +1,7 @@
 //! The folder of a campaign: its queue, kept outcomes, the table of results, and the status of the process that runs it.
 
 use crate::folder_queue::FolderQueue;
-use crate::queue::{Counts, QueueError, TargetCounts};
+use crate::queue::{Counts, QueueError, TargetCounts, WorkCounts, count_targets};
 use crate::run_result::unix_ms;
 use kinescope_files::output::{self, OutputError};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Maximum size of the status, bytes.
-const MAX_STATUS_BYTES: u64 = 8 << 20;
+const MAX_STATUS_BYTES: u64 = 32 << 20;
 
 /// Why a folder cannot be used for a campaign.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,9 @@ pub struct StatusFile {
     pub counts: Counts,
     /// The same for each target.
     pub targets: TargetCounts,
+    /// The same for each kind of work on each target, with verdicts. Earlier versions do not write it.
+    #[serde(default)]
+    pub work: Vec<WorkCounts>,
 }
 
 /// The folder of a campaign.
@@ -113,6 +116,7 @@ impl CampaignFolder {
                     written_ms: unix_ms(),
                     counts: Counts::default(),
                     targets: TargetCounts::new(),
+                    work: Vec::new(),
                 })?;
                 Ok(folder)
             }
@@ -222,20 +226,17 @@ fn new_id(path: &Path) -> String {
 /// # Errors
 /// If the queue cannot be read.
 pub fn describe_queue(stored: &StatusFile, queue: &FolderQueue, running: bool) -> Result<StatusFile, QueueError> {
-    let targets = queue.target_counts()?;
+    let work = queue.work_counts()?;
     let mut counts = Counts::default();
-    for of in targets.values() {
-        counts.queued += of.queued;
-        counts.leased += of.leased;
-        counts.done += of.done;
-    }
+    work.iter().for_each(|row| counts.add(&row.counts));
     Ok(StatusFile {
         campaign: stored.campaign.clone(),
         id: stored.id.clone(),
         running,
         written_ms: unix_ms(),
         counts,
-        targets,
+        targets: count_targets(&work),
+        work,
     })
 }
 

@@ -12,6 +12,7 @@ mod wasm;
 pub use material::RunMaterial;
 pub(crate) use tuning::parse_options;
 
+use crate::queue::StartAnswer;
 use crate::run::LeasedRun;
 use crate::run_result::{RunResult, unix_ms};
 use crate::work::{InputFile, RecordingFile, WorkItem};
@@ -26,6 +27,7 @@ use replay_engine::lease_options::LeaseOptions;
 use replay_engine::plan::Edits;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use stop::Stop;
 use trace_core::Recording;
 use trace_core::progress::Progress;
@@ -45,6 +47,8 @@ pub enum Attempt {
     NotStarted(String),
     /// The user stopped the campaign. The run may have executed.
     Cancelled,
+    /// The run did not execute, because its queue withdrew it.
+    Withdrawn,
 }
 
 /// Returns whether a target that cannot be opened may be there later: its agent does not answer, or another client has
@@ -64,6 +68,11 @@ pub fn is_temporary(e: &ClientError) -> bool {
 
 /// A kind of work that can be executed.
 trait Execute {
+    /// Whether the execution calls [`Executor::begin`] itself, after it prepared the run. Otherwise it is called before.
+    fn begins_itself(&self) -> bool {
+        false
+    }
+
     /// Executes the work and fills in the result. Without an error, there is one.
     fn execute(
         &self,
@@ -100,7 +109,13 @@ pub struct Executor {
     targets: Targets,
     outcomes: PathBuf,
     lease: Option<Lease>,
+    /// The options that the lease was requested with. Targets in this process have none.
+    lease_options: LeaseOptions,
+    /// Whether a run accepted that the leased target has no containment. The agent keeps that until the lease ends.
+    has_consent: bool,
     opened: VecDeque<(String, Recording)>,
+    /// Where the answer comes that allows the present run to begin.
+    pending_start: Option<Receiver<StartAnswer>>,
 }
 
 impl Executor {
@@ -114,7 +129,10 @@ impl Executor {
             targets,
             outcomes: outcomes.to_owned(),
             lease: None,
+            lease_options: LeaseOptions::default(),
+            has_consent: false,
             opened: VecDeque::new(),
+            pending_start: None,
         }
     }
 
@@ -145,12 +163,13 @@ impl Executor {
     }
 
     fn lease(&mut self, options: LeaseOptions) -> Result<&mut Lease, ClientError> {
-        if self.lease.as_ref().is_some_and(|lease| lease.options() != options) {
+        if self.lease_options != options {
             self.lease = None;
         }
         if self.lease.is_none() {
             let lease = self.targets.open_with(&self.target, options, &Progress::new())?;
             self.lease = Some(lease);
+            self.lease_options = options;
         }
         self.lease
             .as_mut()
@@ -175,36 +194,82 @@ impl Executor {
         }
     }
 
-    /// Executes a leased run with the files in `material`.
-    pub fn execute(&mut self, leased: &LeasedRun, material: &RunMaterial, progress: &Progress) -> Attempt {
+    /// Executes a leased run with the files in `material`. Nothing begins on the target before the answer of
+    /// `pending_start`, which the lease is updated with.
+    pub fn execute(
+        &mut self,
+        leased: &mut LeasedRun,
+        material: &RunMaterial,
+        pending_start: Option<Receiver<StartAnswer>>,
+        progress: &Progress,
+    ) -> Attempt {
         let mut result = RunResult::unstarted(leased, &self.target, &self.worker);
-        let stopped = as_execute(&leased.run.work).execute(self, material, &mut result, progress);
+        self.pending_start = pending_start;
+        let mut stopped = self.execute_work(&leased.run.work, material, &mut result, progress);
+        // A run that ended before it began has a result only if it is still the queue's.
+        if let Err(stop) = self.begin(&mut result) {
+            stopped = Err(stop);
+        }
+        leased.attempt = result.attempt;
+        leased.earlier_attempts.clone_from(&result.earlier_attempts);
         result.ended_ms = unix_ms();
-        match stopped {
-            Ok(()) => Attempt::Done(Box::new(result)),
+        let Err(stop) = stopped else {
+            return Attempt::Done(Box::new(result));
+        };
+        if !matches!(stop, Stop::Withdrawn) {
+            // The device may be in any state, and a lost connection is of no use.
+            self.lease = None;
+        }
+        match stop {
             // Each step reports a cancellation in its own way.
-            Err(Stop::Refused(_)) if progress.check().is_err() => {
-                self.lease = None;
-                Attempt::Cancelled
-            }
-            Err(Stop::Refused(why)) => {
-                // The device may be in any state, and a lost connection is of no use.
-                self.lease = None;
+            Stop::Refused(_) if progress.check().is_err() => Attempt::Cancelled,
+            Stop::Refused(why) => {
                 result.failure = Some(why);
                 Attempt::Done(Box::new(result))
             }
-            Err(Stop::Lost(why)) => {
-                self.lease = None;
-                Attempt::Lost(why)
+            Stop::Lost(why) => Attempt::Lost(why),
+            Stop::NotStarted(why) => Attempt::NotStarted(why),
+            Stop::Cancelled => Attempt::Cancelled,
+            Stop::Withdrawn => Attempt::Withdrawn,
+        }
+    }
+
+    fn execute_work(
+        &mut self,
+        work: &WorkItem,
+        material: &RunMaterial,
+        result: &mut RunResult,
+        progress: &Progress,
+    ) -> Result<(), Stop> {
+        let accepts = work.accepts_no_containment();
+        if self.has_consent && !accepts {
+            // The consent of an earlier run is not that of this one.
+            self.lease = None;
+        }
+        self.has_consent = accepts;
+        let work = as_execute(work);
+        if !work.begins_itself() {
+            self.begin(result)?;
+        }
+        work.execute(self, material, result, progress)
+    }
+
+    /// Waits for the answer that allows the present run to begin. Later calls do nothing.
+    fn begin(&mut self, result: &mut RunResult) -> Result<(), Stop> {
+        let Some(pending) = self.pending_start.take() else {
+            return Ok(());
+        };
+        match pending.recv() {
+            Ok(StartAnswer::Started {
+                attempt,
+                earlier_attempts,
+            }) => {
+                result.attempt = attempt;
+                result.earlier_attempts = earlier_attempts;
+                Ok(())
             }
-            Err(Stop::NotStarted(why)) => {
-                self.lease = None;
-                Attempt::NotStarted(why)
-            }
-            Err(Stop::Cancelled) => {
-                self.lease = None;
-                Attempt::Cancelled
-            }
+            // Without a sender nobody notes the attempt.
+            Ok(StartAnswer::Withdrawn) | Err(_) => Err(Stop::Withdrawn),
         }
     }
 

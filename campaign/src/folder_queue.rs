@@ -1,19 +1,23 @@
-//! A queue of runs in a file, for one process at a time. Each change is committed to disk before its method returns.
+//! A queue of runs in a file, for one process at a time. Each change but a result is committed to disk before its method
+//! returns. A result is on the disk before its target begins its next run: one commit stores both.
 //!
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
-use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, TargetCounts};
+mod work_counts;
+
+use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
 use crate::work::WorkItem;
 use redb::{
-    Database, DatabaseError, ReadTransaction, ReadableDatabase as _, ReadableTable, ReadableTableMetadata as _, Table,
-    TableDefinition, WriteTransaction,
+    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, ReadableTable,
+    ReadableTableMetadata as _, Table, TableDefinition, WriteTransaction,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Maximum size of an entry, bytes.
@@ -38,8 +42,6 @@ const ATTEMPTS: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("attemp
 const RESULTS: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("results");
 /// Runs that were given to a broker, with the number of times.
 const PUBLISHED: TableDefinition<'_, IdKey, u64> = TableDefinition::new("published");
-/// By target: number of its runs, and of those with a result.
-const TARGETS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("targets");
 
 /// A run as stored: its work is in a table of its own, because many runs share it.
 #[derive(Serialize, Deserialize)]
@@ -85,6 +87,8 @@ impl StoredAttempts {
 pub struct FolderQueue {
     path: PathBuf,
     database: Database,
+    /// Whether results wait for the next commit to disk.
+    has_unsynced: AtomicBool,
 }
 
 /// Parses an entry. The limit holds before anything is allocated.
@@ -244,6 +248,7 @@ impl FolderQueue {
         let queue = Self {
             path: path.to_owned(),
             database,
+            has_unsynced: AtomicBool::new(false),
         };
         let found = queue.write(|write| {
             let mut meta = write.open_table(META)?;
@@ -257,7 +262,7 @@ impl FolderQueue {
             write.open_table(ATTEMPTS)?;
             write.open_table(RESULTS)?;
             write.open_table(PUBLISHED)?;
-            write.open_table(TARGETS)?;
+            work_counts::open(write)?;
             let orphans = find_leases(&write.open_table(LEASES)?, |_| true)?;
             for (id, worker) in orphans {
                 let reason = format!("the process of {worker} ended without a result");
@@ -288,13 +293,39 @@ impl FolderQueue {
 
     /// Does some work in one durable commit; an error leaves the file as it was.
     fn write<T>(&self, work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
+        self.commit(true, work)
+    }
+
+    /// Does some work in one commit. One that is not durable is stored by the next durable commit, or when the queue is
+    /// closed.
+    fn commit<T>(
+        &self,
+        is_durable: bool,
+        work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>,
+    ) -> Result<T, QueueError> {
         let done = || -> Result<T, Failure> {
-            let write = self.database.begin_write()?;
+            let mut write = self.database.begin_write()?;
+            if !is_durable {
+                write.set_durability(Durability::None)?;
+            }
             let value = work(&write)?;
+            // There is one writer at a time, so this is the order of the commits.
+            self.has_unsynced.store(!is_durable, Ordering::Release);
             write.commit()?;
             Ok(value)
         };
         done().map_err(|e| self.error(e))
+    }
+
+    /// Stores results that wait for the next commit to disk.
+    ///
+    /// # Errors
+    /// If the queue cannot be written.
+    pub fn sync(&self) -> Result<(), QueueError> {
+        match self.has_unsynced.load(Ordering::Acquire) {
+            true => self.write(|_| Ok(())),
+            false => Ok(()),
+        }
     }
 
     fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
@@ -308,9 +339,8 @@ impl FolderQueue {
             let mut works = write.open_table(WORKS)?;
             let mut stored_runs = write.open_table(RUNS)?;
             let mut queued = write.open_table(QUEUED)?;
-            let mut targets = write.open_table(TARGETS)?;
             let now = unix_ms();
-            let mut added = 0;
+            let mut added = Vec::new();
             for run in runs {
                 if stored_runs.get(run.id.bytes())?.is_some() {
                     continue;
@@ -331,46 +361,20 @@ impl FolderQueue {
                 };
                 stored_runs.insert(run.id.bytes(), encode(&stored)?.as_slice())?;
                 queued.insert((run.target.as_str(), position), run.id.bytes())?;
-                let (total, done) = targets.get(run.target.as_str())?.map_or((0, 0), |c| c.value());
-                targets.insert(run.target.as_str(), (total.saturating_add(1), done))?;
-                added += 1;
+                added.push((run.target.as_str(), run.work.kind()));
             }
-            Ok(added)
+            let count = added.len() as u64;
+            work_counts::add_runs(write, added.into_iter())?;
+            Ok(count)
         })
     }
 
-    /// Returns the numbers of each target.
+    /// Returns the numbers of each kind of work on each target.
     ///
     /// # Errors
     /// If the queue cannot be read.
-    pub fn target_counts(&self) -> Result<TargetCounts, QueueError> {
-        self.read(|read| {
-            let mut counts = TargetCounts::new();
-            for item in read.open_table(TARGETS)?.iter()? {
-                let (name, numbers) = item?;
-                let (total, done) = numbers.value();
-                let queued = total.saturating_sub(done);
-                counts.insert(
-                    name.value().to_owned(),
-                    Counts {
-                        queued,
-                        leased: 0,
-                        done,
-                    },
-                );
-            }
-            let runs = read.open_table(RUNS)?;
-            for item in read.open_table(LEASES)?.iter()? {
-                let id = id_of(item?.0.value());
-                let Some(bytes) = runs.get(id.bytes())? else { continue };
-                let stored: StoredRun = entry(&id, bytes.value())?;
-                if let Some(of) = counts.get_mut(&stored.target) {
-                    of.queued = of.queued.saturating_sub(1);
-                    of.leased = of.leased.saturating_add(1);
-                }
-            }
-            Ok(counts)
-        })
+    pub fn work_counts(&self) -> Result<Vec<WorkCounts>, QueueError> {
+        self.read(work_counts::read)
     }
 
     /// Calls `each` with every run that has no result, in order of ids, and the number of times that it was given to a
@@ -462,9 +466,7 @@ fn record_result(write: &WriteTransaction, result: &RunResult) -> Result<Option<
     write.open_table(QUEUED)?.remove((target, stored.position))?;
     write.open_table(ATTEMPTS)?.remove(id.bytes())?;
     results.insert(id.bytes(), encode(result)?.as_slice())?;
-    let mut targets = write.open_table(TARGETS)?;
-    let (total, done) = targets.get(target)?.map_or((0, 0), |c| c.value());
-    targets.insert(target, (total, done.saturating_add(1)))?;
+    work_counts::add_result(write, &stored, result.verdict)?;
     Ok(Some(FinishedRun::Recorded))
 }
 
@@ -497,12 +499,16 @@ fn is_current(leases: &impl ReadableTable<IdKey, &'static [u8]>, leased: &Leased
 
 impl RunSource for FolderQueue {
     fn wait_for_run(&self, target: &str, _limit: Duration) -> Result<bool, QueueError> {
-        self.read(|read| {
+        let is_queued = self.read(|read| {
             let queued = read.open_table(QUEUED)?;
             let first = queued.range((target, 0)..=(target, u64::MAX))?.next().transpose()?;
             // A lease that has expired is queued again when a run is taken.
             Ok(first.is_some() || !find_leases(&read.open_table(LEASES)?, |l| l.deadline_ms < unix_ms())?.is_empty())
-        })
+        })?;
+        if !is_queued {
+            self.sync()?;
+        }
+        Ok(is_queued)
     }
 
     fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError> {
@@ -549,7 +555,10 @@ impl RunSource for FolderQueue {
             run: leased.run.id,
             ..result.clone()
         };
-        self.write(|write| Ok(record_result(write, &result)?.unwrap_or(FinishedRun::HadResult)))
+        // The target's next run begins with a durable commit, which stores this one too.
+        self.commit(false, |write| {
+            Ok(record_result(write, &result)?.unwrap_or(FinishedRun::HadResult))
+        })
     }
 
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError> {

@@ -38,14 +38,17 @@ pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, parse_entry};
 pub use matrix::Matrix;
 pub use matrix_error::MatrixError;
 pub use mutation::MutationKind;
-pub use queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, TargetCounts};
+pub use queue::{
+    Counts, FinishedRun, QueueError, RunQueue, RunSource, StartAnswer, TargetCounts, VerdictCounts, WorkCounts,
+    count_targets,
+};
 pub use report::render_report;
 pub use run::{LeasedRun, Run, RunId};
 pub use run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
 pub use scheduler::{CampaignEnd, CampaignOptions, MAX_ATTEMPTS, RunNotice, run_campaign, run_worker};
 pub use selector::{Labels, SelectorError, TargetSelector, parse_label};
 pub use snapshot::{CellRun, Snapshot};
-pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets};
+pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets, WORK_KINDS};
 pub use table::{TableFileError, write_table};
 pub use work::{
     BisectDetails, BisectWork, FailedSeed, FuzzDetails, FuzzWork, InputFile, KeptOutcomes, KeptProducers,

@@ -5,6 +5,7 @@ use crate::run_result::RunResult;
 use replay_engine::device::DeviceInfo;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// Why a queue cannot do what was requested.
@@ -68,10 +69,65 @@ impl Counts {
     pub fn total(&self) -> u64 {
         self.queued.saturating_add(self.leased).saturating_add(self.done)
     }
+
+    /// Adds other numbers.
+    pub fn add(&mut self, other: &Self) {
+        self.queued = self.queued.saturating_add(other.queued);
+        self.leased = self.leased.saturating_add(other.leased);
+        self.done = self.done.saturating_add(other.done);
+    }
 }
 
 /// The numbers of each target, by its name.
 pub type TargetCounts = BTreeMap<String, Counts>;
+
+/// Numbers of results by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct VerdictCounts {
+    /// Runs that match.
+    #[serde(rename = "match")]
+    pub matching: u64,
+    /// Runs that diverged.
+    pub diverged: u64,
+    /// Runs that did not come to their end.
+    pub failed: u64,
+    /// Runs that were not started.
+    pub refused: u64,
+}
+
+impl VerdictCounts {
+    /// Returns the number of all results.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let all = [self.matching, self.diverged, self.failed, self.refused];
+        all.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// Numbers of the runs of one kind of work on one target.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct WorkCounts {
+    /// Target of the description.
+    pub target: String,
+    /// Kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
+    pub kind: String,
+    /// Numbers by state.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Numbers of results.
+    #[serde(flatten)]
+    pub verdicts: VerdictCounts,
+}
+
+/// Returns the numbers of each target, from those of its kinds of work.
+#[must_use]
+pub fn count_targets(work: &[WorkCounts]) -> TargetCounts {
+    let mut targets = TargetCounts::new();
+    for row in work {
+        targets.entry(row.target.clone()).or_default().add(&row.counts);
+    }
+    targets
+}
 
 /// What became of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +138,23 @@ pub enum FinishedRun {
     HadResult,
 }
 
+/// An answer to the question whether an attempt may begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartAnswer {
+    /// The attempt is noted, and may begin.
+    Started {
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// Why earlier attempts had no result, oldest first.
+        earlier_attempts: Vec<String>,
+    },
+    /// The run has a result, another worker has it, or nobody may run it again.
+    Withdrawn,
+}
+
 /// Where the thread of a target gets its runs, and where it reports them: a folder on this machine, or a broker. A change
-/// of a folder is durable when its method returns. A broker may receive a result later; a run whose result is lost is
-/// repeated.
+/// of a folder is durable when its method returns, and a result when its target takes the next run. A broker may receive
+/// a result later. A run whose result is lost is repeated.
 pub trait RunSource: Send + Sync {
     /// Waits until a run of a target is queued, at most for `limit`. Returns whether there may be one. A queue without
     /// other writers answers at once.
@@ -111,6 +181,12 @@ pub trait RunSource: Send + Sync {
     /// If the queue cannot be read or written.
     fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError>;
 
+    /// Returns where the answer comes that allows a leased run to begin on its target; `None` if it may begin at once. The
+    /// run may be prepared meanwhile. A run that is withdrawn is released.
+    fn pending_start(&self, _leased: &LeasedRun) -> Option<Receiver<StartAnswer>> {
+        None
+    }
+
     /// Records the result of a leased run. Each run gets one result: the first.
     ///
     /// # Errors
@@ -125,8 +201,8 @@ pub trait RunSource: Send + Sync {
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError>;
 }
 
-/// A queue of runs. A run is queued, leased by a worker with a deadline, or done with a result. All methods are durable:
-/// when they return, the change survives the end of the process and of the machine.
+/// A queue of runs. A run is queued, leased by a worker with a deadline, or done with a result. When a method returns, its
+/// change survives the end of the process and of the machine; [`RunSource::finish`] is the exception.
 pub trait RunQueue: RunSource {
     /// Adds runs in their order. A run whose id the queue has stays as it is. Returns the number of added runs.
     ///

@@ -139,6 +139,29 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_can_withdraw_the_consent_of_a_description() {
+        let mut all = vec![work("/a.kine", "00", &[])];
+        for text in [
+            r#"{"kind":"pipeline","pipeline":FILE}"#,
+            r#"{"kind":"tuning","recording":FILE,"options":{"values":{"block":"64"}}}"#,
+            r#"{"kind":"fuzz","recording":FILE,"inputs":["a"],"first_seed":1,"seeds":2,"mutations":["bits"]}"#,
+            r#"{"kind":"bisect","recording":FILE,"max_candidates":9}"#,
+        ] {
+            let text = text.replace("FILE", r#"{"path":"/a","name":"a","digest":"00"}"#);
+            all.push(serde_json::from_str(&text).unwrap());
+        }
+        for contained in all {
+            assert!(!contained.accepts_no_containment(), "{contained:?}");
+            let text = serde_json::to_string(&contained).unwrap();
+            let (head, tail) = text.split_once("\"without_containment\":false").unwrap();
+            let accepting: WorkItem =
+                serde_json::from_str(&format!("{head}\"without_containment\":true{tail}")).unwrap();
+            assert!(accepting.accepts_no_containment() && accepting != contained);
+            assert_eq!(accepting.with_containment(), contained);
+        }
+    }
+
+    #[test]
     fn ids_stay_the_same_in_later_versions() {
         let run = Run::new(work("/a.kine", &"ab".repeat(32), &["exact"]), "software:mali-g71", 2);
         assert_eq!(run.id.to_string(), "dc9848c397309cd63e7bdfe5a17c810f");

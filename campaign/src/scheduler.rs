@@ -288,11 +288,12 @@ impl TargetThread<'_> {
                 false => Next::GiveUp(reason),
             }));
         }
-        let Some(leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
+        let Some(mut leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
             return Ok(None);
         };
         let material = RunMaterial::of_campaign(&leased.run.work);
-        let attempt = executor.execute(&leased, &material, self.progress);
+        let pending = self.queue.pending_start(&leased);
+        let attempt = executor.execute(&mut leased, &material, pending, self.progress);
         match attempt {
             Attempt::Done(result) => self.finish(&leased, &result, end),
             Attempt::Lost(reason) if leased.attempt >= MAX_ATTEMPTS => {
@@ -315,6 +316,10 @@ impl TargetThread<'_> {
                 };
                 self.queue.release(&leased, Some(reason))?;
                 Ok(Some(Next::Stop))
+            }
+            Attempt::Withdrawn => {
+                self.queue.release(&leased, None)?;
+                Ok(Some(Next::Continue))
             }
         }
     }

@@ -27,7 +27,8 @@ pub struct Snapshot {
     pub folder: PathBuf,
     /// The state of its queue.
     pub status: StatusFile,
-    /// Whether another process has the queue: then only the status is known, and it may be a second old.
+    /// Whether another process has the queue: then only the status is known, with the numbers of each kind of work on each
+    /// target. It may be a second old.
     pub is_elsewhere: bool,
     /// The cells.
     pub summary: Summary,

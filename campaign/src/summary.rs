@@ -38,11 +38,11 @@ impl CellKey {
 }
 
 /// The kinds of work in the order of reports.
-const KINDS: [&str; 6] = ["replay", "pipeline", "tuning", "wasm", "fuzz", "bisect"];
+pub const WORK_KINDS: [&str; 6] = ["replay", "pipeline", "tuning", "wasm", "fuzz", "bisect"];
 
 /// Returns the number of a kind in the order of reports.
 fn kind_order(kind: &str) -> usize {
-    KINDS.iter().position(|k| *k == kind).unwrap_or(KINDS.len())
+    WORK_KINDS.iter().position(|k| *k == kind).unwrap_or(WORK_KINDS.len())
 }
 
 /// Compares two texts with their numbers by value: `seeds 50` comes before `seeds 100`.

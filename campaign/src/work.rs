@@ -98,10 +98,18 @@ pub(crate) trait Work {
     fn recording(&self) -> &RecordingFile;
 
     /// Returns every file that a run reads, the one that the work is about first: their paths and digests.
-    fn files(&self) -> Vec<(&PathBuf, &str)>;
+    fn files(&self) -> Vec<(&PathBuf, &str)> {
+        let recording = self.recording();
+        vec![(&recording.path, recording.digest.as_str())]
+    }
 
     /// Replaces the path of every file that a run reads. `locate` gets each path with its digest.
     fn relocate(&mut self, locate: &mut Locate<'_>);
+
+    /// Returns whether targets without containment are accepted, to be changed; `None` if no target of the work can lack it.
+    fn consent_mut(&mut self) -> Option<&mut bool> {
+        None
+    }
 
     /// Returns what distinguishes the work from other work on the same file, in a few words; empty if nothing does.
     fn describe_options(&self) -> String;
@@ -175,6 +183,28 @@ impl WorkItem {
     #[must_use]
     pub fn with_paths(mut self, locate: &mut dyn FnMut(&Path, &str) -> PathBuf) -> Self {
         self.as_work_mut().relocate(locate);
+        self
+    }
+
+    /// Whether the description accepts targets without containment.
+    #[must_use]
+    pub fn accepts_no_containment(&self) -> bool {
+        match self {
+            Self::Replay(work) => work.without_containment,
+            Self::Pipeline(work) => work.without_containment,
+            Self::Tuning(work) => work.without_containment,
+            Self::Wasm(_) => false,
+            Self::Fuzz(work) => work.without_containment,
+            Self::Bisect(work) => work.without_containment,
+        }
+    }
+
+    /// Returns the same work, which accepts no target without containment.
+    #[must_use]
+    pub fn with_containment(mut self) -> Self {
+        if let Some(consent) = self.as_work_mut().consent_mut() {
+            *consent = false;
+        }
         self
     }
 

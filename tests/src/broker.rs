@@ -146,6 +146,8 @@ pub struct BrokerWorker {
     folder: PathBuf,
     arguments: Vec<String>,
     keys: PathBuf,
+    /// Maximum size of a file that it writes, blocks of 512 bytes; `None` for no limit.
+    file_blocks: Option<u32>,
     /// Its name in results.
     pub name: String,
 }
@@ -154,17 +156,30 @@ impl BrokerWorker {
     /// Starts a worker with its files in a folder of its own. `arguments` are those of `kinescope-worker`.
     #[must_use]
     pub fn start(folder: &Path, keys: &Path, name: &str, arguments: &[&str]) -> Self {
+        Self::start_with_file_limit(folder, keys, name, arguments, None)
+    }
+
+    /// Starts a worker that can write no larger files than this, in blocks of 512 bytes: for it, the disk is full.
+    #[must_use]
+    pub fn start_with_file_limit(
+        folder: &Path,
+        keys: &Path,
+        name: &str,
+        arguments: &[&str],
+        file_blocks: Option<u32>,
+    ) -> Self {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let mut arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
         arguments.extend(["--name", name, "--log", "json", "--cache"].map(str::to_owned));
         arguments.push(folder.join("cache").display().to_string());
-        let child = spawn_worker(&folder, keys, &arguments);
+        let child = spawn_worker(&folder, keys, &arguments, file_blocks);
         Self {
             child,
             folder,
             arguments,
             keys: keys.to_owned(),
+            file_blocks,
             name: name.to_owned(),
         }
     }
@@ -203,7 +218,7 @@ impl BrokerWorker {
     /// Kills the worker, and starts it again.
     pub fn restart(&mut self) {
         self.kill();
-        self.child = spawn_worker(&self.folder, &self.keys, &self.arguments);
+        self.child = spawn_worker(&self.folder, &self.keys, &self.arguments, self.file_blocks);
     }
 }
 
@@ -213,13 +228,24 @@ impl Drop for BrokerWorker {
     }
 }
 
-fn spawn_worker(folder: &Path, keys: &Path, arguments: &[String]) -> Child {
+fn spawn_worker(folder: &Path, keys: &Path, arguments: &[String], file_blocks: Option<u32>) -> Child {
     let log = File::options()
         .create(true)
         .append(true)
         .open(folder.join("log"))
         .unwrap();
-    Command::new(program("kinescope-worker"))
+    let worker = program("kinescope-worker");
+    let mut command = match file_blocks {
+        None => Command::new(worker),
+        Some(blocks) => {
+            // A write beyond the limit is then an error, not a signal.
+            let script = "trap '' XFSZ; ulimit -f \"$0\" && exec \"$@\"";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script, &blocks.to_string()]).arg(worker);
+            shell
+        }
+    };
+    command
         .args(arguments)
         .env("KINESCOPE_KEYS", keys)
         .stdin(Stdio::null())

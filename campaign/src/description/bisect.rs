@@ -1,11 +1,10 @@
 //! The table `[[bisect]]`: recordings that are bisected, with the options of `bisect`.
 
 use super::checker::Checker;
-use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry, table_keys};
 use crate::campaign_files::CampaignFiles;
 use crate::matrix_error::MatrixError;
 use crate::work::{BisectWork, KeptProducers, WorkItem};
-use serde::Deserialize;
 use toml::Spanned;
 
 /// Allowed numbers of candidates.
@@ -24,33 +23,19 @@ pub struct BisectEntry {
     pub max_candidates: u64,
 }
 
-/// The keys of the table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawBisect {
-    path: Spanned<String>,
-    targets: Option<Vec<Spanned<String>>>,
-    repeats: Option<Spanned<u32>>,
-    time_limit: Option<Spanned<u64>>,
-    without_containment: Option<bool>,
+table_keys!(RawBisect {
     #[serde(default)]
     producers: KeptProducers,
     #[serde(default)]
     jobs_only: bool,
     max_candidates: Option<Spanned<u64>>,
-}
+});
 
 impl RawEntry for RawBisect {
     type Entry = BisectEntry;
 
     fn common(&self) -> CommonKeys<'_> {
-        CommonKeys {
-            path: &self.path,
-            targets: self.targets.as_deref(),
-            repeats: self.repeats.as_ref(),
-            time_limit: self.time_limit.as_ref(),
-            without_containment: self.without_containment,
-        }
+        self.common_keys()
     }
 
     fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<BisectEntry, DescriptionError> {

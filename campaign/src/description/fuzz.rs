@@ -1,12 +1,11 @@
 //! The table `[[fuzz]]`: recordings that are replayed with mutated inputs, one replay for each seed.
 
 use super::checker::Checker;
-use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry, table_keys};
 use crate::campaign_files::CampaignFiles;
 use crate::matrix_error::MatrixError;
 use crate::mutation::MutationKind;
 use crate::work::{FuzzWork, MAX_RUN_SEEDS, WorkItem};
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
@@ -34,20 +33,12 @@ pub struct FuzzEntry {
     pub mutations: Vec<MutationKind>,
 }
 
-/// The keys of the table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawFuzz {
-    path: Spanned<String>,
-    targets: Option<Vec<Spanned<String>>>,
-    repeats: Option<Spanned<u32>>,
-    time_limit: Option<Spanned<u64>>,
-    without_containment: Option<bool>,
+table_keys!(RawFuzz {
     inputs: Spanned<Vec<Spanned<String>>>,
     seeds: Spanned<String>,
     step: Option<Spanned<u64>>,
     mutations: Option<Spanned<Vec<Spanned<String>>>>,
-}
+});
 
 /// Parses `FIRST..END` or `FIRST..=LAST`.
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
@@ -96,13 +87,7 @@ impl RawEntry for RawFuzz {
     type Entry = FuzzEntry;
 
     fn common(&self) -> CommonKeys<'_> {
-        CommonKeys {
-            path: &self.path,
-            targets: self.targets.as_deref(),
-            repeats: self.repeats.as_ref(),
-            time_limit: self.time_limit.as_ref(),
-            without_containment: self.without_containment,
-        }
+        self.common_keys()
     }
 
     fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<FuzzEntry, DescriptionError> {

@@ -1,12 +1,11 @@
 //! The table `[[pipelines]]`: pipelines that run in the same way, and the files that they name.
 
 use super::checker::Checker;
-use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry, table_keys};
 use crate::campaign_files::CampaignFiles;
 use crate::matrix_error::MatrixError;
 use crate::work::{InputFile, PipelineWork, WorkItem};
 use kinescope_pipeline::{Document, InputSource, MAX_FILE_BYTES, StageWork, parse};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -21,32 +20,18 @@ pub struct PipelinesEntry {
     pub labels: BTreeMap<String, String>,
 }
 
-/// The keys of the table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawPipelines {
-    path: Spanned<String>,
-    targets: Option<Vec<Spanned<String>>>,
-    repeats: Option<Spanned<u32>>,
-    time_limit: Option<Spanned<u64>>,
-    without_containment: Option<bool>,
+table_keys!(RawPipelines {
     #[serde(default)]
     inputs: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     labels: BTreeMap<String, Spanned<String>>,
-}
+});
 
 impl RawEntry for RawPipelines {
     type Entry = PipelinesEntry;
 
     fn common(&self) -> CommonKeys<'_> {
-        CommonKeys {
-            path: &self.path,
-            targets: self.targets.as_deref(),
-            repeats: self.repeats.as_ref(),
-            time_limit: self.time_limit.as_ref(),
-            without_containment: self.without_containment,
-        }
+        self.common_keys()
     }
 
     fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<PipelinesEntry, DescriptionError> {

@@ -42,6 +42,37 @@ pub(super) struct CommonKeys<'a> {
     pub without_containment: Option<bool>,
 }
 
+/// Defines the keys of a table of replays: those that all have, then its own. Flattened structs would lose the lines of
+/// their values.
+macro_rules! table_keys {
+    ($name:ident { $($(#[$attribute:meta])* $key:ident: $type:ty,)* }) => {
+        /// The keys of the table.
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub(super) struct $name {
+            path: toml::Spanned<String>,
+            targets: Option<Vec<toml::Spanned<String>>>,
+            repeats: Option<toml::Spanned<u32>>,
+            time_limit: Option<toml::Spanned<u64>>,
+            without_containment: Option<bool>,
+            $($(#[$attribute])* $key: $type,)*
+        }
+
+        impl $name {
+            fn common_keys(&self) -> $crate::description::raw_entry::CommonKeys<'_> {
+                $crate::description::raw_entry::CommonKeys {
+                    path: &self.path,
+                    targets: self.targets.as_deref(),
+                    repeats: self.repeats.as_ref(),
+                    time_limit: self.time_limit.as_ref(),
+                    without_containment: self.without_containment,
+                }
+            }
+        }
+    };
+}
+pub(super) use table_keys;
+
 /// What entries take from the top of the description.
 pub(super) struct EntryDefaults {
     pub targets: Vec<String>,

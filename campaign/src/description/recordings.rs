@@ -1,11 +1,10 @@
 //! The table `[[recordings]]`: recordings that are replayed in the same way.
 
 use super::checker::Checker;
-use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry, table_keys};
 use crate::campaign_files::CampaignFiles;
 use crate::matrix_error::MatrixError;
 use crate::work::{ReplayWork, WorkItem};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -19,31 +18,17 @@ pub struct RecordingsEntry {
     pub inputs: BTreeMap<String, PathBuf>,
 }
 
-/// The keys of the table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawRecordings {
-    path: Spanned<String>,
-    targets: Option<Vec<Spanned<String>>>,
-    repeats: Option<Spanned<u32>>,
-    time_limit: Option<Spanned<u64>>,
+table_keys!(RawRecordings {
     tolerance: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     inputs: BTreeMap<String, Spanned<String>>,
-    without_containment: Option<bool>,
-}
+});
 
 impl RawEntry for RawRecordings {
     type Entry = RecordingsEntry;
 
     fn common(&self) -> CommonKeys<'_> {
-        CommonKeys {
-            path: &self.path,
-            targets: self.targets.as_deref(),
-            repeats: self.repeats.as_ref(),
-            time_limit: self.time_limit.as_ref(),
-            without_containment: self.without_containment,
-        }
+        self.common_keys()
     }
 
     fn check(&self, checker: &Checker<'_>, defaults: &EntryDefaults) -> Result<RecordingsEntry, DescriptionError> {

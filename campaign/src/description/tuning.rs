@@ -1,13 +1,12 @@
 //! The table `[[tuning]]`: recordings whose launch is tuned, with the options of `tune`.
 
 use super::checker::Checker;
-use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry};
+use super::raw_entry::{CommonKeys, DescriptionError, EntryDefaults, EntryOptions, Expand, RawEntry, table_keys};
 use crate::campaign_files::CampaignFiles;
 use crate::execution::parse_options;
 use crate::matrix_error::MatrixError;
 use crate::work::{RecordingFile, TuningOptions, TuningWork, WorkItem};
 use kinescope_session::tuning::form::FACTORS;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -28,15 +27,7 @@ pub struct TuningEntry {
     pub options: TuningOptions,
 }
 
-/// The keys of the table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawTuning {
-    path: Spanned<String>,
-    targets: Option<Vec<Spanned<String>>>,
-    repeats: Option<Spanned<u32>>,
-    time_limit: Option<Spanned<u64>>,
-    without_containment: Option<bool>,
+table_keys!(RawTuning {
     #[serde(default)]
     inputs: BTreeMap<String, Spanned<String>>,
     launch: Option<Spanned<String>>,
@@ -67,7 +58,7 @@ pub(super) struct RawTuning {
     #[serde(default)]
     tolerance: Vec<Spanned<String>>,
     launch_limit: Option<Spanned<f64>>,
-}
+});
 
 impl RawTuning {
     /// Returns the lists of values with the names of their options.
@@ -102,13 +93,7 @@ impl RawEntry for RawTuning {
     type Entry = TuningEntry;
 
     fn common(&self) -> CommonKeys<'_> {
-        CommonKeys {
-            path: &self.path,
-            targets: self.targets.as_deref(),
-            repeats: self.repeats.as_ref(),
-            time_limit: self.time_limit.as_ref(),
-            without_containment: self.without_containment,
-        }
+        self.common_keys()
     }
 
     fn check(&self, checker: &Checker<'_>, _defaults: &EntryDefaults) -> Result<TuningEntry, DescriptionError> {

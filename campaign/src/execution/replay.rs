@@ -13,6 +13,10 @@ use trace_core::Recording;
 use trace_core::progress::Progress;
 
 impl Execute for ReplayWork {
+    fn begins_itself(&self) -> bool {
+        true
+    }
+
     fn execute(
         &self,
         executor: &mut Executor,
@@ -31,12 +35,13 @@ impl Execute for ReplayWork {
             ..ReplayRequest::default()
         };
         let targets = executor.targets.clone();
-        let lease = executor.lease_for_replay()?;
-        let device = lease.info().clone();
+        let device = executor.lease_for_replay()?.info().clone();
         result.gpu.clone_from(&device.gpu_name);
         let mut prepared = request.compile(&recording, &targets, &device, progress)?;
         result.compile_ns = prepared.plan_ns;
         result.memory_bytes = count_memory(&prepared.compiled, &recording);
+        executor.begin(result)?;
+        let lease = executor.lease_for_replay()?;
         let outcome = request.run(&mut prepared, lease, progress)?;
         let report = request.report(&recording, &prepared, outcome);
         let is_match = report.is_success();

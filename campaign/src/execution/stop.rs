@@ -17,6 +17,8 @@ pub(super) enum Stop {
     NotStarted(String),
     /// The user stopped the campaign.
     Cancelled,
+    /// The queue withdrew the run before it began.
+    Withdrawn,
 }
 
 impl From<ClientError> for Stop {

@@ -1,6 +1,7 @@
 //! Tests of the queue in a file: states, leases, and that it loses nothing.
 
 use super::*;
+use crate::queue::{VerdictCounts, count_targets};
 use crate::run_result::RunVerdict;
 use crate::work::{RecordingFile, ReplayWork};
 
@@ -64,7 +65,7 @@ fn each_run_is_queued_leased_and_done_once() {
     let first = queue.take("a", "w", LEASE).unwrap().unwrap();
     assert_eq!((first.run.clone(), first.attempt), (runs[0].clone(), 1));
     assert_eq!(counts(&queue), (3, 1, 0));
-    assert_eq!(queue.target_counts().unwrap()["a"].leased, 1);
+    assert_eq!(count_targets(&queue.work_counts().unwrap())["a"].leased, 1);
     assert!(queue.take("c", "w", LEASE).unwrap().is_none());
     assert_eq!(queue.finish(&first, &result(&first)).unwrap(), FinishedRun::Recorded);
     assert_eq!(queue.finish(&first, &result(&first)).unwrap(), FinishedRun::HadResult);
@@ -96,7 +97,7 @@ fn each_run_is_queued_leased_and_done_once() {
         })
         .unwrap();
     assert_eq!(rest, unfinished[2..]);
-    assert_eq!(queue.target_counts().unwrap()["b"].queued, 1);
+    assert_eq!(count_targets(&queue.work_counts().unwrap())["b"].queued, 1);
 }
 
 #[test]
@@ -149,6 +150,81 @@ fn an_open_queue_is_refused_and_its_leases_end_with_its_process() {
     assert_eq!((stored.attempt, stored.worker.as_str()), (3, "w"));
     recorded.run = run("unknown", 0).id;
     assert_eq!(queue.record(&[recorded]).unwrap(), 0);
+}
+
+#[test]
+fn runs_are_counted_by_target_kind_and_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    let queue = FolderQueue::open(&path).unwrap();
+    let bisection = |repeat| {
+        let file = r#"{"path":"/a","name":"a","digest":"00"}"#;
+        let work = format!(r#"{{"kind":"bisect","recording":{file},"max_candidates":9}}"#);
+        Run::new(serde_json::from_str(&work).unwrap(), "a", repeat)
+    };
+    queue
+        .add(&mut [run("a", 0), bisection(0), run("a", 1), bisection(1), run("b", 0)].into_iter())
+        .unwrap();
+    for verdict in [RunVerdict::Diverged, RunVerdict::Failed] {
+        let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+        let recorded = RunResult {
+            verdict,
+            ..result(&leased)
+        };
+        queue.finish(&leased, &recorded).unwrap();
+        queue.finish(&leased, &recorded).unwrap();
+    }
+    queue.take("a", "w", LEASE).unwrap().unwrap();
+    let rows = queue.work_counts().unwrap();
+    let numbers = |target: &str, kind: &str| {
+        let row = rows
+            .iter()
+            .find(|r| (r.target.as_str(), r.kind.as_str()) == (target, kind));
+        let row = row.unwrap();
+        let VerdictCounts { diverged, failed, .. } = row.verdicts;
+        (row.counts.queued, row.counts.leased, row.counts.done, diverged, failed)
+    };
+    assert_eq!(rows.len(), 3);
+    assert_eq!(numbers("a", "replay"), (0, 1, 1, 1, 0));
+    assert_eq!(numbers("a", "bisect"), (1, 0, 1, 0, 1));
+    assert_eq!(numbers("b", "replay"), (1, 0, 0, 0, 0));
+    // The numbers of a queue that an earlier version wrote are computed; its leases end when it is opened.
+    queue
+        .write(|write| {
+            let table: TableDefinition<'_, (&str, &str), (u64, u64, u64, u64, u64)> =
+                TableDefinition::new("work-counts");
+            assert!(write.delete_table(table)?);
+            Ok(())
+        })
+        .unwrap();
+    drop(queue);
+    let queue = FolderQueue::open(&path).unwrap();
+    let mut expected = rows;
+    for row in &mut expected {
+        row.counts.queued += std::mem::take(&mut row.counts.leased);
+    }
+    assert_eq!(queue.work_counts().unwrap(), expected);
+}
+
+#[test]
+fn a_result_is_on_the_disk_when_the_next_run_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    // A copy of the file is what a killed process leaves.
+    let reopened = |name: &str| {
+        let copy = folder.path().join(name);
+        std::fs::copy(&path, &copy).unwrap();
+        counts(&FolderQueue::open(&copy).unwrap())
+    };
+    let queue = FolderQueue::open(&path).unwrap();
+    queue.add(&mut (0..3).map(|n| run("a", n))).unwrap();
+    for done in 0..3 {
+        let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+        assert_eq!(reopened("taken"), (3 - done, 0, done));
+        queue.finish(&leased, &result(&leased)).unwrap();
+    }
+    assert!(!queue.wait_for_run("a", Duration::ZERO).unwrap());
+    assert_eq!(reopened("ended"), (0, 0, 3));
 }
 
 #[test]

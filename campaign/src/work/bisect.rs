@@ -3,7 +3,6 @@
 use super::detail_columns::{DetailColumns, Details};
 use super::{FieldHasher, KeptOutcomes, Locate, RecordingFile, Work};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// What replaces the output of removed jobs that the kept ones read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,12 +63,12 @@ impl Work for BisectWork {
         &self.recording
     }
 
-    fn files(&self) -> Vec<(&PathBuf, &str)> {
-        vec![(&self.recording.path, self.recording.digest.as_str())]
-    }
-
     fn relocate(&mut self, locate: &mut Locate<'_>) {
         self.recording.relocate(locate);
+    }
+
+    fn consent_mut(&mut self) -> Option<&mut bool> {
+        Some(&mut self.without_containment)
     }
 
     fn describe_options(&self) -> String {
@@ -88,8 +87,7 @@ impl Work for BisectWork {
         hasher.add(self.producers.name());
         hasher.add(if self.jobs_only { "jobs-only" } else { "" });
         hasher.add_number(self.max_candidates);
-        hasher.add_option(self.time_limit_s);
-        hasher.add(if self.without_containment { "uncontained" } else { "" });
+        hasher.add_limits(self.time_limit_s, self.without_containment);
     }
 }
 

@@ -36,6 +36,12 @@ impl<'a> FieldHasher<'a> {
         }
     }
 
+    /// Adds the time limit of each replay, and whether a target without containment is accepted.
+    pub fn add_limits(&mut self, time_limit_s: Option<u64>, without_containment: bool) {
+        self.add_option(time_limit_s);
+        self.add(if without_containment { "uncontained" } else { "" });
+    }
+
     /// Adds a list of texts, with its length.
     pub fn add_list<T: AsRef<str>>(&mut self, texts: &[T]) {
         self.add_number(texts.len() as u64);

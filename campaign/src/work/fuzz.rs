@@ -44,12 +44,12 @@ impl Work for FuzzWork {
         &self.recording
     }
 
-    fn files(&self) -> Vec<(&PathBuf, &str)> {
-        vec![(&self.recording.path, self.recording.digest.as_str())]
-    }
-
     fn relocate(&mut self, locate: &mut Locate<'_>) {
         self.recording.relocate(locate);
+    }
+
+    fn consent_mut(&mut self) -> Option<&mut bool> {
+        Some(&mut self.without_containment)
     }
 
     fn describe_options(&self) -> String {
@@ -67,8 +67,7 @@ impl Work for FuzzWork {
         hasher.add_number(self.seeds);
         let names: Vec<&str> = self.mutations.iter().map(|m| m.name()).collect();
         hasher.add_list(&names);
-        hasher.add_option(self.time_limit_s);
-        hasher.add(if self.without_containment { "uncontained" } else { "" });
+        hasher.add_limits(self.time_limit_s, self.without_containment);
     }
 }
 

@@ -54,6 +54,10 @@ impl Work for PipelineWork {
         self.inputs.values_mut().for_each(|i| i.relocate(locate));
     }
 
+    fn consent_mut(&mut self) -> Option<&mut bool> {
+        Some(&mut self.without_containment)
+    }
+
     fn describe_options(&self) -> String {
         let inputs = self.inputs.keys().map(|name| format!("input {name}"));
         let labels = self.labels.iter().map(|(label, target)| format!("{label} on {target}"));
@@ -66,8 +70,7 @@ impl Work for PipelineWork {
         hasher.add_files(&self.files);
         hasher.add_files(&self.inputs);
         hasher.add_map(&self.labels);
-        hasher.add_option(self.time_limit_s);
-        hasher.add(if self.without_containment { "uncontained" } else { "" });
+        hasher.add_limits(self.time_limit_s, self.without_containment);
     }
 }
 

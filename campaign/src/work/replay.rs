@@ -49,6 +49,10 @@ impl Work for ReplayWork {
         self.inputs.values_mut().for_each(|i| i.relocate(locate));
     }
 
+    fn consent_mut(&mut self) -> Option<&mut bool> {
+        Some(&mut self.without_containment)
+    }
+
     fn describe_options(&self) -> String {
         let inputs = self.inputs.keys().map(|name| format!("input {name}"));
         let rules = self.tolerance.iter().map(|rule| format!("tolerance {rule}"));

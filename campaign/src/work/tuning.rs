@@ -87,6 +87,10 @@ impl Work for TuningWork {
         self.modules.iter_mut().for_each(|m| m.relocate(locate));
     }
 
+    fn consent_mut(&mut self) -> Option<&mut bool> {
+        Some(&mut self.without_containment)
+    }
+
     fn describe_options(&self) -> String {
         let options = &self.options;
         let launch = options.launch.iter().map(|l| format!("launch {l}"));
@@ -125,8 +129,7 @@ impl Work for TuningWork {
         hasher.add_option(options.warm_up);
         hasher.add_list(&options.tolerance);
         hasher.add_option(options.launch_limit_ms);
-        hasher.add_option(self.time_limit_s);
-        hasher.add(if self.without_containment { "uncontained" } else { "" });
+        hasher.add_limits(self.time_limit_s, self.without_containment);
     }
 }
 

@@ -131,13 +131,13 @@ fn a_cancelled_run_has_no_result() {
         "targets = [\"software:mali-g71\"]\n[[recordings]]\npath = \"vecadd.kine\"\n",
     );
     let (folder, queue) = farm.open("out");
-    let leased = queue.take(G71, "w", Duration::from_secs(60)).unwrap().unwrap();
+    let mut leased = queue.take(G71, "w", Duration::from_secs(60)).unwrap().unwrap();
     let mut executor = Executor::new(G71, "w", Targets::new(None), &folder.outcomes_path());
     let stop = Progress::new();
     stop.cancel();
     let material = RunMaterial::of_campaign(&leased.run.work);
     assert!(matches!(
-        executor.execute(&leased, &material, &stop),
+        executor.execute(&mut leased, &material, None, &stop),
         Attempt::Cancelled
     ));
 }

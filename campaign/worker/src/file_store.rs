@@ -65,6 +65,12 @@ impl FileError {
         }
     }
 
+    /// Returns whether this machine cannot read or write a file, for example because its disk is full.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Io { .. })
+    }
+
     /// Returns whether the same request may succeed later.
     #[must_use]
     pub fn is_temporary(&self) -> bool {

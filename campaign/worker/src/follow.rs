@@ -8,7 +8,7 @@ use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt as _;
 use kinescope_campaign::messages::{KeptFile, WorkerMessage};
-use kinescope_campaign::{CampaignFolder, FolderQueue, QueueError, RunId, RunResult};
+use kinescope_campaign::{CampaignFolder, FolderQueue, QueueError, RunId, RunQueue as _, RunResult};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +22,12 @@ const BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 8 << 20;
 /// Time that the broker waits for results before it answers that there are none.
 const WAIT: Duration = Duration::from_secs(1);
+/// Time in which results are gathered for one commit, if runs are left.
+const GATHER_TIME: Duration = Duration::from_millis(100);
+/// Time for the broker's answer that there are no more results now.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// Time after the end of a wait in which the broker says so. It may never say it, and serves the request no more.
+const ANSWER_DELAY: Duration = Duration::from_secs(1);
 /// Pause after an error of the broker.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Maximum size of a kept file, bytes.
@@ -69,7 +75,7 @@ fn bound_texts(result: &mut RunResult) {
 }
 
 impl Follower {
-    /// Stores results until `stop` is cancelled. `notice` is called with the stored ones.
+    /// Stores results until `stop` is cancelled or all runs have one. `notice` is called with the stored ones.
     ///
     /// # Errors
     /// If the folder cannot be written. A broker that does not answer is awaited.
@@ -85,12 +91,22 @@ impl Follower {
         Ok(())
     }
 
-    /// Stores batches until the broker fails (`false`) or `stop` is cancelled (`true`).
+    /// Returns the number of runs without a result.
+    fn count_missing(&self) -> Result<u64, QueueError> {
+        let counts = self.queue.counts()?;
+        Ok(counts.total().saturating_sub(counts.done))
+    }
+
+    /// Stores batches until the broker fails (`false`), or `stop` is cancelled or all results are there (`true`).
     async fn step(&self, consumer: &mut Option<PullConsumer>, notice: &ResultNotice) -> Result<bool, QueueError> {
-        while self.stop.check().is_ok() {
+        while self.stop.check().is_ok() && self.count_missing()? > 0 {
             let messages = match self.connection.unless_lost(self.fetch(consumer)).await {
                 Some(Ok(messages)) => messages,
-                None => continue,
+                // Results that were on their way are delivered again to a new consumer.
+                None => {
+                    *consumer = None;
+                    continue;
+                }
                 Some(Err(e)) => {
                     tracing::warn!("no results now: {e}");
                     return Ok(false);
@@ -126,37 +142,44 @@ impl Follower {
         Ok(true)
     }
 
+    /// Receives results: what arrives in [`GATHER_TIME`] after the first ones, or all that are left. The result is empty if
+    /// none arrives.
     async fn fetch(&self, consumer: &mut Option<PullConsumer>) -> Result<Vec<Message>, QueueError> {
         let opened = match consumer {
             Some(opened) => opened,
             None => consumer.insert(self.storage.open_results(self.campaign).await?),
         };
-        // What is there comes at once; otherwise the first one ends the wait.
-        for (count, limit) in [(BATCH, None), (1, Some(WAIT))] {
-            let request = async {
-                match limit {
-                    None => {
-                        let request = opened.fetch().max_messages(count).max_bytes(MAX_BATCH_BYTES);
-                        request.messages().await
-                    }
-                    Some(limit) => opened.batch().max_messages(count).expires(limit).messages().await,
-                }
-            };
+        let left = usize::try_from(self.count_missing()?).unwrap_or(BATCH).clamp(1, BATCH);
+        let mut messages = self.fetch_present(opened, left).await?;
+        if messages.is_empty() {
+            let request = opened.batch().max_messages(1).expires(WAIT).messages();
             let mut batch = request.await.map_err(|e| self.storage.error(e))?;
-            let mut messages = Vec::new();
-            let wait = limit.unwrap_or_default().saturating_add(Duration::from_secs(5));
-            loop {
-                match tokio::time::timeout(wait, batch.next()).await {
-                    Ok(Some(message)) => messages.push(message.map_err(|e| self.storage.error(e))?),
-                    Ok(None) => break,
-                    Err(_) => return Err(self.storage.error("the broker does not answer")),
-                }
-            }
-            if !messages.is_empty() {
+            let next = tokio::time::timeout(WAIT.saturating_add(ANSWER_DELAY), batch.next()).await;
+            let Some(first) = next.unwrap_or_default() else {
                 return Ok(messages);
+            };
+            messages.push(first.map_err(|e| self.storage.error(e))?);
+        }
+        if messages.len() < left {
+            tokio::time::sleep(GATHER_TIME).await;
+            let more = self.fetch_present(opened, left.saturating_sub(messages.len())).await?;
+            messages.extend(more);
+        }
+        Ok(messages)
+    }
+
+    /// Receives results that are there now, at most `count`.
+    async fn fetch_present(&self, consumer: &PullConsumer, count: usize) -> Result<Vec<Message>, QueueError> {
+        let request = consumer.fetch().max_messages(count).max_bytes(MAX_BATCH_BYTES);
+        let mut batch = request.messages().await.map_err(|e| self.storage.error(e))?;
+        let mut messages = Vec::new();
+        loop {
+            match tokio::time::timeout(ANSWER_LIMIT, batch.next()).await {
+                Ok(Some(message)) => messages.push(message.map_err(|e| self.storage.error(e))?),
+                Ok(None) => return Ok(messages),
+                Err(_) => return Err(self.storage.error("the broker does not answer")),
             }
         }
-        Ok(Vec::new())
     }
 
     /// Parses a message, and gets the files that it names, whose names in the store are added to `objects`. Returns `None`

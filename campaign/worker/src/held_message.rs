@@ -19,6 +19,8 @@ pub struct HeldMessage {
     pub payload: Bytes,
     /// Its number in the queue of runs.
     pub sequence: u64,
+    /// Number of times that it was delivered to a worker, from 1.
+    pub deliveries: u64,
     acker: Arc<Acker>,
     extension: AbortHandle,
 }
@@ -33,7 +35,9 @@ impl HeldMessage {
     /// Takes a message, and extends its lease from now on.
     #[must_use]
     pub fn new(message: Message, lease: Duration) -> Self {
-        let sequence = message.info().map_or(0, |info| info.stream_sequence);
+        let (sequence, deliveries) = message.info().map_or((0, 1), |info| {
+            (info.stream_sequence, u64::try_from(info.delivered).unwrap_or(1))
+        });
         let (message, acker) = message.split();
         let acker = Arc::new(acker);
         let extended = Arc::clone(&acker);
@@ -52,6 +56,7 @@ impl HeldMessage {
             subject: message.subject.to_string(),
             payload: message.payload,
             sequence,
+            deliveries,
             acker,
             extension: extension.abort_handle(),
         }
@@ -63,6 +68,13 @@ impl HeldMessage {
     /// If the broker does not answer: it delivers the message again later.
     pub async fn acknowledge(&self, storage: &Storage) -> Result<(), QueueError> {
         self.acker.double_ack().await.map_err(|e| storage.error(e))
+    }
+
+    /// Removes the message from the queue without an answer. If that is lost, the broker delivers the message again.
+    pub async fn acknowledge_without_answer(&self) {
+        if let Err(e) = self.acker.ack().await {
+            tracing::warn!("a run was not acknowledged: {e}");
+        }
     }
 
     /// Removes a message that no worker can use from the queue.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod attempt_start;
 mod attempts;
 pub mod cli;
 mod connection;
@@ -22,6 +23,7 @@ pub mod storage;
 pub mod submit;
 mod target_labels;
 mod target_queues;
+mod target_state;
 pub mod worker;
 mod worker_list;
 

@@ -1,7 +1,9 @@
 //! Reports of a worker to the client of a campaign: results with their kept files, and messages that were refused.
 
-use crate::connection::ConnectionState;
+use crate::attempts::{self, StartedAttempt};
+use crate::counters::Counters;
 use crate::file_store::FileStore;
+use crate::held_message::HeldMessage;
 use crate::storage::{Storage, campaign_of_subject, result_subject};
 use async_nats::jetstream::message::PublishMessage;
 use kinescope_campaign::messages::{KeptFile, MAX_KEPT_FILES, MessageError, WorkerMessage, encode, is_suffix};
@@ -22,7 +24,9 @@ const MAX_SHORT_TEXT: usize = 1024;
 pub struct Reporter {
     storage: Storage,
     files: FileStore,
-    connection: Arc<ConnectionState>,
+    counters: Arc<Counters>,
+    /// Folder of kept outcomes until they are sent.
+    outcomes: PathBuf,
     stop: Progress,
 }
 
@@ -62,23 +66,24 @@ fn shorten(result: &RunResult) -> RunResult {
 impl Reporter {
     /// Creates a reporter. After `stop` is cancelled, results are tried for some seconds only.
     #[must_use]
-    pub fn new(storage: Storage, files: FileStore, connection: Arc<ConnectionState>, stop: Progress) -> Self {
+    pub fn new(storage: Storage, files: FileStore, counters: Arc<Counters>, outcomes: PathBuf, stop: Progress) -> Self {
         Self {
             storage,
             files,
-            connection,
+            counters,
+            outcomes,
             stop,
         }
     }
 
-    /// Reports a result, with its kept files in `outcomes`.
+    /// Reports a result, with its kept files.
     ///
     /// # Errors
     /// If the broker does not answer.
-    pub async fn report(&self, campaign: RunId, result: &RunResult, outcomes: &Path) -> Result<(), QueueError> {
+    async fn report(&self, campaign: RunId, result: &RunResult) -> Result<(), QueueError> {
         let mut result = result.clone();
         let mut kept = Vec::new();
-        for (suffix, path) in list_kept(outcomes, &result) {
+        for (suffix, path) in list_kept(&self.outcomes, &result) {
             let object = object_name(campaign, &result, &suffix);
             match self.files.upload_as(&object, &path).await {
                 Ok((digest, bytes)) => kept.push(KeptFile { suffix, digest, bytes }),
@@ -98,16 +103,53 @@ impl Reporter {
         self.publish(campaign, message, id).await
     }
 
-    /// Reports a result until the broker has it, and removes its kept files from `outcomes`. Returns `false` if the worker
-    /// was stopped and the broker does not have it.
-    pub async fn report_until_stopped(&self, campaign: RunId, result: &RunResult, outcomes: &Path) -> bool {
+    /// Reports the result of a run that was executed, notes the end of its attempt, and acknowledges its message. A worker
+    /// that is stopped tries it for some seconds; without a report, which `false` says, the broker delivers the run again.
+    pub async fn finish(
+        &self,
+        campaign: RunId,
+        publication: u64,
+        result: &RunResult,
+        message: &HeldMessage,
+        started: StartedAttempt,
+    ) -> bool {
+        if !self.report_until_stopped(campaign, result).await {
+            return false;
+        }
+        // The broker has the result. If one of these is lost, the other one tells a worker that the run is done.
+        let (noted, ()) = tokio::join!(
+            attempts::finish(&self.storage, started, publication),
+            message.acknowledge_without_answer(),
+        );
+        if let Err(e) = noted {
+            tracing::warn!("the end of an attempt was not noted: {e}");
+        }
+        true
+    }
+
+    /// Reports a result of a run that was not executed here, and acknowledges its message.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn report_unexecuted(
+        &self,
+        target: &str,
+        campaign: RunId,
+        result: &RunResult,
+        message: &HeldMessage,
+    ) -> Result<(), QueueError> {
+        self.report(campaign, result).await?;
+        self.counters.count_result(target, result);
+        message.acknowledge(&self.storage).await
+    }
+
+    /// Reports a result until the broker has it, and removes its kept files. Returns `false` if the worker was stopped and
+    /// the broker does not have it.
+    async fn report_until_stopped(&self, campaign: RunId, result: &RunResult) -> bool {
         let mut stopped: Option<Instant> = None;
         let is_reported = loop {
-            match self
-                .connection
-                .unless_lost(self.report(campaign, result, outcomes))
-                .await
-            {
+            let report = self.report(campaign, result);
+            match self.counters.connection.unless_lost(report).await {
                 Some(Ok(())) => break true,
                 // Its answer was lost. A second report is dropped.
                 None => continue,
@@ -121,7 +163,7 @@ impl Reporter {
                 tracing::debug!("the storage is not there: {e}");
             }
         };
-        for (_, path) in list_kept(outcomes, result) {
+        for (_, path) in list_kept(&self.outcomes, result) {
             if let Err(e) = tokio::fs::remove_file(&path).await {
                 tracing::debug!("{}: {e}", path.display());
             }

@@ -1,35 +1,34 @@
 //! Runs from the broker, for the threads of a worker's targets: taken, executed once, and reported.
 
-use crate::attempts::{self, Start, StartedAttempt};
+use crate::attempt_start::{AttemptStart, ERROR_PAUSE, RETURN_DELAY};
+use crate::attempts::{self, StartedAttempt};
 use crate::counters::Counters;
 use crate::file_cache::{CachedFile, FileCache};
 use crate::file_store::{FileError, FileStore};
 use crate::held_message::HeldMessage;
 use crate::reporting::Reporter;
 use crate::selectors::SelectorList;
-use crate::storage::{Storage, lease_key, run_subject};
+use crate::storage::{Storage, run_subject};
 use crate::target_labels::labels_of;
 use crate::target_queues::TargetQueues;
+use crate::target_state::TargetState;
 use kinescope_campaign::messages::{MessageError, RunMessage, safe_file_name};
 use kinescope_campaign::{
-    FinishedRun, Labels, LeasedRun, MAX_ATTEMPTS, QueueError, RunId, RunResult, RunSource, TargetSelector,
+    FinishedRun, Labels, LeasedRun, QueueError, RunId, RunResult, RunSource, StartAnswer, TargetSelector,
 };
 use replay_engine::device::DeviceInfo;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use trace_core::progress::Progress;
 
-/// Pause after an error of the broker.
-const ERROR_PAUSE: Duration = Duration::from_millis(500);
-/// Time that a run stays away from workers after one could not use it.
-const RETURN_DELAY: Duration = Duration::from_secs(2);
-/// Longest run after which the next run is received while a run is executed. Other workers could have it meanwhile.
-const PREFETCH_LIMIT: Duration = Duration::from_millis(500);
+/// Number of deliveries after which a run is reported whose files cannot be stored on this machine. Others may have room.
+const MAX_DELIVERIES: u64 = 4;
 /// Interval at which a wait checks whether the worker was stopped.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -49,6 +48,8 @@ pub struct WorkerParts {
     pub lease: Duration,
     /// Labels of all targets.
     pub labels: Labels,
+    /// Whether the user of this worker accepts targets without containment. A description alone cannot.
+    pub accepts_no_containment: bool,
     /// Cancelled when the worker is stopped.
     pub stop: Progress,
     /// Counters.
@@ -60,22 +61,13 @@ struct ActiveRun {
     target: String,
     campaign: RunId,
     publication: u64,
-    message: HeldMessage,
-    started: StartedAttempt,
+    message: Arc<HeldMessage>,
+    /// Where the answer comes that allows it to begin.
+    pending: Option<Receiver<StartAnswer>>,
+    /// Notes the attempt.
+    start: JoinHandle<Option<StartedAttempt>>,
     /// Its files stay in the cache.
-    _files: Vec<CachedFile>,
-}
-
-/// A target of the worker.
-#[derive(Default)]
-struct Target {
-    /// Its labels; `None` before it was open for the first time.
-    labels: Mutex<Option<Labels>>,
-    queues: tokio::sync::Mutex<TargetQueues>,
-    /// The report of the last run, which is sent while the next run is executed.
-    report: tokio::sync::Mutex<Option<JoinHandle<()>>>,
-    /// Duration of the last run, ms; 0 before it.
-    last_ms: AtomicU64,
+    files: Vec<CachedFile>,
 }
 
 /// The runs of the targets of a worker.
@@ -84,7 +76,7 @@ pub struct BrokerSource {
     files: FileStore,
     reporter: Arc<Reporter>,
     selectors: Arc<SelectorList>,
-    targets: BTreeMap<String, Arc<Target>>,
+    targets: BTreeMap<String, Arc<TargetState>>,
     active: Mutex<HashMap<u64, ActiveRun>>,
     next_token: AtomicU64,
 }
@@ -116,7 +108,8 @@ impl BrokerSource {
             reporter: Arc::new(Reporter::new(
                 parts.storage.clone(),
                 files.clone(),
-                Arc::clone(&parts.counters.connection),
+                Arc::clone(&parts.counters),
+                parts.outcomes.clone(),
                 parts.stop.clone(),
             )),
             files,
@@ -132,18 +125,16 @@ impl BrokerSource {
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, Option<Labels>> {
         let targets = self.targets.iter();
-        targets
-            .map(|(name, t)| (name.clone(), lock(&t.labels).clone()))
-            .collect()
+        targets.map(|(name, t)| (name.clone(), t.labels())).collect()
     }
 
     /// Sends the last reports, and returns runs that were received and not started to the queue.
     pub async fn close(&self) {
         for target in self.targets.values() {
-            target.wait_for_report().await;
-            if let Some(message) = target.queues.lock().await.take_held() {
-                message.give_back(None).await;
-            }
+            target.wait_for_reports().await;
+            // After runs that are on their way.
+            drop(target.queues.lock().await);
+            target.give_back_received(None).await;
         }
     }
 
@@ -176,21 +167,27 @@ impl BrokerSource {
         names
     }
 
-    async fn wait_async(&self, name: &str, target: &Target, limit: Duration) -> bool {
-        let labels = lock(&target.labels).clone();
+    async fn wait_async(&self, name: &str, target: &TargetState, limit: Duration) -> bool {
         // The thread opens the target then, which gives its labels.
-        let Some(labels) = labels else { return true };
+        let Some(labels) = target.labels() else { return true };
         let mut queues = target.queues.lock().await;
+        if target.has_received() {
+            return true;
+        }
         let mut changes = self.selectors.changes();
         let names = self.queue_names(name, Some(&labels));
         let wait = queues.wait(&self.parts.storage, &names, self.parts.lease, limit);
         let waited = tokio::select! {
-            waited = self.parts.counters.connection.unless_lost(wait) => waited.unwrap_or(Ok(false)),
-            _ = changes.changed() => Ok(false),
-            () = self.stopped() => Ok(false),
+            waited = self.parts.counters.connection.unless_lost(wait) => waited.unwrap_or(Ok(None)),
+            _ = changes.changed() => Ok(None),
+            () = self.stopped() => Ok(None),
         };
         match waited {
-            Ok(found) => found,
+            Ok(message) => {
+                let is_found = message.is_some();
+                target.add_received(message);
+                is_found
+            }
             Err(e) => {
                 self.pause_after(&e, &mut queues).await;
                 false
@@ -198,48 +195,68 @@ impl BrokerSource {
         }
     }
 
-    /// Receives the next run of a target while a short one is executed.
-    fn prefetch(&self, name: &str, target: &Arc<Target>) {
-        let last = Duration::from_millis(target.last_ms.load(Ordering::Relaxed));
-        if last.is_zero() || last > PREFETCH_LIMIT {
+    /// Receives the next runs of a target while a short one is executed.
+    fn receive_ahead(&self, name: &str, target: &Arc<TargetState>) {
+        let count = target.ahead_size();
+        if count == 0 || target.is_receiving.swap(true, Ordering::AcqRel) {
             return;
         }
-        let labels = lock(&target.labels).clone();
-        let names = self.queue_names(name, labels.as_ref());
+        let names = self.queue_names(name, target.labels().as_ref());
         let (storage, lease, target) = (self.parts.storage.clone(), self.parts.lease, Arc::clone(target));
+        let counters = Arc::clone(&self.parts.counters);
         self.parts.runtime.spawn(async move {
-            let received = target.queues.lock().await.prefetch(&storage, &names, lease).await;
-            if let Err(e) = received {
-                tracing::debug!("no run is received ahead: {e}");
+            let mut queues = target.queues.lock().await;
+            let taking = queues.take(&storage, &names, lease, count);
+            match counters.connection.unless_lost(taking).await {
+                Some(Ok(messages)) => target.add_received(messages),
+                Some(Err(e)) => tracing::debug!("no run is received ahead: {e}"),
+                None => {}
             }
+            target.is_receiving.store(false, Ordering::Release);
         });
     }
 
-    async fn take_async(&self, name: &str, target: &Target) -> Option<LeasedRun> {
-        let labels = lock(&target.labels).clone();
+    /// Returns the next message of a target; `None` if there is none now, or the worker was stopped.
+    async fn next_message(&self, name: &str, target: &TargetState) -> Option<HeldMessage> {
+        if self.is_stopped() {
+            return None;
+        }
+        if let Some(message) = target.pop_received() {
+            return Some(message);
+        }
+        // After runs that are on their way.
         let mut queues = target.queues.lock().await;
         while !self.is_stopped() {
-            let names = self.queue_names(name, labels.as_ref());
-            let taking = queues.take(&self.parts.storage, &names, self.parts.lease);
-            let message = match self.parts.counters.connection.unless_lost(taking).await {
-                Some(Ok(Some(message))) => message,
-                Some(Ok(None)) => return None,
-                Some(Err(e)) => {
-                    self.pause_after(&e, &mut queues).await;
-                    continue;
-                }
-                None => continue,
-            };
-            match self.begin(name, labels.as_ref(), message).await {
-                Ok(leased) => return Some(leased),
-                Err(Skip::Handled) => {}
-                Err(Skip::Broker(e)) => self.pause_after(&e, &mut queues).await,
+            if let Some(message) = target.pop_received() {
+                return Some(message);
+            }
+            let names = self.queue_names(name, target.labels().as_ref());
+            let taking = queues.take(&self.parts.storage, &names, self.parts.lease, 1);
+            match self.parts.counters.connection.unless_lost(taking).await {
+                Some(Ok(messages)) if messages.is_empty() => return None,
+                Some(Ok(messages)) => target.add_received(messages),
+                Some(Err(e)) => self.pause_after(&e, &mut queues).await,
+                None => {}
             }
         }
         None
     }
 
-    /// Checks a message, gets its files, and notes the attempt.
+    async fn take_async(&self, name: &str, target: &TargetState) -> Option<LeasedRun> {
+        while let Some(message) = self.next_message(name, target).await {
+            match self.begin(name, target.labels().as_ref(), message).await {
+                Ok(leased) => return Some(leased),
+                Err(Skip::Handled) => {}
+                Err(Skip::Broker(e)) => {
+                    let mut queues = target.queues.lock().await;
+                    self.pause_after(&e, &mut queues).await;
+                }
+            }
+        }
+        None
+    }
+
+    /// Checks a message, gets its files, and begins to note the attempt.
     async fn begin(&self, target: &str, labels: Option<&Labels>, held: HeldMessage) -> Result<LeasedRun, Skip> {
         let storage = &self.parts.storage;
         let message = match self.parse(target, labels, &held) {
@@ -250,51 +267,56 @@ impl BrokerSource {
             }
         };
         let (campaign, publication) = (message.campaign, message.publication);
-        let key = lease_key(campaign, message.run.id);
         let files = match self.get_files(&message).await {
             Ok(files) => files,
-            Err(e) if e.is_temporary() => {
+            Err(e) if e.is_local() && held.deliveries < MAX_DELIVERIES => {
+                tracing::warn!(run = %message.run.id, "a file cannot be stored here: {e}");
+                held.give_back(Some(RETURN_DELAY)).await;
+                // Other workers get it first.
+                tokio::time::sleep(ERROR_PAUSE).await;
+                return Err(Skip::Handled);
+            }
+            Err(e) if e.is_temporary() && !e.is_local() => {
                 tracing::warn!(run = %message.run.id, "a file is not here: {e}");
                 held.give_back(Some(RETURN_DELAY)).await;
                 return Err(Skip::Broker(storage.error(e)));
             }
             Err(e) => {
-                // It cannot run on any worker.
+                // It cannot run on any worker, or was tried on several.
                 let leased = message.into_leased(1, Vec::new(), 0);
                 let result = RunResult {
                     failure: Some(e.to_string()),
                     ..RunResult::unstarted(&leased, target, &self.parts.worker)
                 };
-                self.report_unexecuted(target, campaign, result, &held).await?;
+                self.reporter
+                    .report_unexecuted(target, campaign, &result, &held)
+                    .await?;
                 return Err(Skip::Handled);
             }
         };
-        let started = match attempts::start(storage, key, &self.parts.worker, publication).await? {
-            Start::Started(started) => started,
-            Start::IsDone => {
-                held.acknowledge(storage).await?;
-                return Err(Skip::Handled);
-            }
-            Start::Conflict => {
-                held.give_back(Some(RETURN_DELAY)).await;
-                return Err(Skip::Handled);
-            }
-        };
-        let attempts = started.attempts.clone();
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-        let mut leased = message.into_leased(attempts.count, attempts.reasons, token);
-        if leased.attempt > MAX_ATTEMPTS {
-            leased.attempt = leased.attempt.saturating_sub(1);
-            let reason = leased.earlier_attempts.last().cloned().unwrap_or_default();
-            let result = RunResult::lost(&leased, target, &self.parts.worker, &reason);
-            self.report_unexecuted(target, campaign, result, &held).await?;
-            return Err(Skip::Handled);
-        }
+        let mut leased = message.into_leased(1, Vec::new(), token);
+        let held = Arc::new(held);
+        let start = AttemptStart {
+            storage: storage.clone(),
+            reporter: Arc::clone(&self.reporter),
+            worker: self.parts.worker.clone(),
+            target: target.to_owned(),
+            campaign,
+            publication,
+            leased: leased.clone(),
+            message: Arc::clone(&held),
+        };
+        let (answer, pending) = channel();
+        let start = tokio::spawn(start.run(answer));
         // Both sides list the same files in the same order.
         let mut paths = files.iter().map(|f| f.path.clone());
         leased.run.work = leased.run.work.with_paths(&mut |_, _| paths.next().unwrap_or_default());
+        if !self.parts.accepts_no_containment {
+            leased.run.work = leased.run.work.with_containment();
+        }
         self.parts.counters.set_running(target, true);
-        tracing::info!(run = %leased.run.id, %campaign, target, attempt = leased.attempt, "run starts");
+        tracing::info!(run = %leased.run.id, %campaign, target, "run is taken");
         lock(&self.active).insert(
             token,
             ActiveRun {
@@ -302,8 +324,9 @@ impl BrokerSource {
                 campaign,
                 publication,
                 message: held,
-                started,
-                _files: files,
+                pending: Some(pending),
+                start,
+                files,
             },
         );
         Ok(leased)
@@ -348,52 +371,44 @@ impl BrokerSource {
         Ok(files)
     }
 
-    /// Reports a result of a run that was not executed here.
-    async fn report_unexecuted(
-        &self,
-        target: &str,
-        campaign: RunId,
-        result: RunResult,
-        held: &HeldMessage,
-    ) -> Result<(), QueueError> {
-        self.reporter.report(campaign, &result, &self.parts.outcomes).await?;
-        self.parts.counters.count_result(target, &result);
-        held.acknowledge(&self.parts.storage).await
+    /// Reports a result while the target executes its next runs.
+    async fn finish_async(&self, target: &TargetState, mut run: ActiveRun, result: RunResult) -> FinishedRun {
+        let Some(started) = (&mut run.start).await.ok().flatten() else {
+            return FinishedRun::HadResult;
+        };
+        let reporter = Arc::clone(&self.reporter);
+        let ActiveRun {
+            campaign,
+            publication,
+            message,
+            target: name,
+            files,
+            ..
+        } = run;
+        let report = async move {
+            if reporter.finish(campaign, publication, &result, &message, started).await {
+                tracing::info!(
+                    run = %result.run, target = name, verdict = result.verdict.name(), attempt = result.attempt,
+                    run_ms = result.run_ns / 1_000_000, "run ends"
+                );
+            }
+            drop(files);
+        };
+        target.send_report(report).await;
+        FinishedRun::Recorded
     }
 
-    /// Reports a result while the target executes its next run. One report at a time: results do not pile up.
-    async fn finish_async(&self, target: &Target, run: ActiveRun, result: RunResult) {
-        target.wait_for_report().await;
-        let outcomes = self.parts.outcomes.clone();
-        let (storage, reporter) = (self.parts.storage.clone(), Arc::clone(&self.reporter));
-        let report = tokio::spawn(async move {
-            // Without a report the broker delivers the run again.
-            if !reporter.report_until_stopped(run.campaign, &result, &outcomes).await {
-                return;
-            }
-            let noted = attempts::finish(&storage, run.started.clone(), run.publication).await;
-            if let Err(e) = noted {
-                tracing::warn!("the end of an attempt was not noted: {e}");
-            }
-            for _ in 0..3 {
-                match run.message.acknowledge(&storage).await {
-                    Ok(()) => return,
-                    Err(e) => tracing::warn!("a run was not acknowledged: {e}"),
-                }
-            }
-        });
-        *target.report.lock().await = Some(report);
-    }
-}
-
-impl Target {
-    /// Waits until the report of the last run is sent.
-    async fn wait_for_report(&self) {
-        if let Some(report) = self.report.lock().await.take()
-            && let Err(e) = report.await
-        {
-            tracing::error!("a report ended by a program error: {e}");
+    /// Returns a run to the queue. Returns `false` if it was withdrawn.
+    async fn release_async(&self, run: ActiveRun, reason: Option<&str>) -> bool {
+        // Without a noted attempt, the message has been returned or acknowledged.
+        let Some(started) = run.start.await.ok().flatten() else {
+            return false;
+        };
+        if let Err(e) = attempts::release(&self.parts.storage, started, reason).await {
+            tracing::warn!("the end of an attempt was not noted: {e}");
         }
+        run.message.give_back(None).await;
+        true
     }
 }
 
@@ -408,18 +423,16 @@ impl RunSource for BrokerSource {
     fn note_target(&self, target: &str, device: &DeviceInfo) {
         self.parts.counters.set_available(target, true);
         if let Some(known) = self.targets.get(target) {
-            *lock(&known.labels) = Some(labels_of(device, &self.parts.labels));
+            known.set_labels(labels_of(device, &self.parts.labels));
         }
     }
 
     fn decline(&self, target: &str) -> Result<(), QueueError> {
         self.parts.counters.set_available(target, false);
         if let Some(known) = self.targets.get(target) {
-            self.parts.runtime.block_on(async {
-                if let Some(message) = known.queues.lock().await.take_held() {
-                    message.give_back(Some(RETURN_DELAY)).await;
-                }
-            });
+            self.parts
+                .runtime
+                .block_on(known.give_back_received(Some(RETURN_DELAY)));
         }
         Ok(())
     }
@@ -430,9 +443,13 @@ impl RunSource for BrokerSource {
         };
         let leased = self.parts.runtime.block_on(self.take_async(target, known));
         if leased.is_some() {
-            self.prefetch(target, known);
+            self.receive_ahead(target, known);
         }
         Ok(leased)
+    }
+
+    fn pending_start(&self, leased: &LeasedRun) -> Option<Receiver<StartAnswer>> {
+        lock(&self.active).get_mut(&leased.token)?.pending.take()
     }
 
     fn finish(&self, leased: &LeasedRun, result: &RunResult) -> Result<FinishedRun, QueueError> {
@@ -441,35 +458,28 @@ impl RunSource for BrokerSource {
         };
         let target = &run.target.clone();
         self.parts.counters.set_running(target, false);
-        self.parts.counters.count_result(target, result);
-        tracing::info!(
-            run = %leased.run.id, target, verdict = result.verdict.name(), attempt = result.attempt,
-            run_ms = result.run_ns / 1_000_000, "run ends"
-        );
-        if let Some(known) = self.targets.get(target) {
-            let took = result.ended_ms.saturating_sub(result.started_ms);
-            known.last_ms.store(took.max(1), Ordering::Relaxed);
-            self.parts
-                .runtime
-                .block_on(self.finish_async(known, run, result.clone()));
+        let Some(known) = self.targets.get(target) else {
+            return Ok(FinishedRun::HadResult);
+        };
+        known.note_duration(result.ended_ms.saturating_sub(result.started_ms));
+        let finish = self.finish_async(known, run, result.clone());
+        let finished = self.parts.runtime.block_on(finish);
+        if finished == FinishedRun::Recorded {
+            self.parts.counters.count_result(target, result);
         }
-        Ok(FinishedRun::Recorded)
+        Ok(finished)
     }
 
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError> {
         let Some(run) = lock(&self.active).remove(&leased.token) else {
             return Ok(());
         };
-        tracing::warn!(run = %leased.run.id, reason, "run returns to the queue");
-        self.parts.runtime.block_on(async {
-            let released = attempts::release(&self.parts.storage, run.started.clone(), reason).await;
-            if let Err(e) = released {
-                tracing::warn!("the end of an attempt was not noted: {e}");
-            }
-            run.message.give_back(None).await;
-        });
-        self.parts.counters.set_running(&run.target, false);
-        self.parts.counters.count_return(&run.target);
+        let target = run.target.clone();
+        if self.parts.runtime.block_on(self.release_async(run, reason)) {
+            tracing::warn!(run = %leased.run.id, reason, "run returns to the queue");
+            self.parts.counters.count_return(&target);
+        }
+        self.parts.counters.set_running(&target, false);
         Ok(())
     }
 }

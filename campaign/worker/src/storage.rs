@@ -228,11 +228,13 @@ impl Storage {
         self.open_consumer(&self.runs, config).await
     }
 
-    /// Opens the consumer of the results of a campaign.
+    /// Opens the consumer of the results of a campaign, which has one client. Results that an earlier client, or an earlier
+    /// connection, received and did not store are delivered again at once.
     ///
     /// # Errors
     /// If the server does not answer, or refuses.
     pub async fn open_results(&self, campaign: RunId) -> Result<PullConsumer, QueueError> {
+        self.close_results(campaign).await;
         let config = pull::Config {
             durable_name: Some(campaign.to_string()),
             filter_subject: result_subject(campaign),

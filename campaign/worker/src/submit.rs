@@ -8,7 +8,8 @@ use crate::storage::Storage;
 use crate::worker_list::WorkerList;
 use anyhow::{Context as _, Result, bail};
 use kinescope_campaign::{
-    Campaign, CampaignEnd, CampaignFolder, FolderQueue, Matrix, QueueError, RunId, RunQueue as _, RunResult, RunVerdict,
+    Campaign, CampaignEnd, CampaignFolder, FolderQueue, Matrix, QueueError, RunId, RunQueue as _, RunResult,
+    RunVerdict, count_targets,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -206,7 +207,7 @@ impl Client {
 
     /// Returns the targets whose runs have no results, and the number of those runs.
     fn waiting(&self) -> Result<(BTreeSet<String>, u64), QueueError> {
-        let targets = self.queue.target_counts()?;
+        let targets = count_targets(&self.queue.work_counts()?);
         let left = targets.values().map(|c| c.queued + c.leased).sum();
         let waiting = targets.into_iter().filter(|(_, c)| c.queued + c.leased > 0);
         Ok((waiting.map(|(name, _)| name).collect(), left))

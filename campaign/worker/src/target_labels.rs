@@ -14,16 +14,16 @@ fn slug(name: &str) -> String {
     words.join("-").chars().take(MAX_VALUE).collect()
 }
 
-/// Returns the driver that a target's plans are for.
-fn driver(device: &DeviceInfo) -> &'static str {
+/// Returns what the target takes. The agent does not know the name of the device's driver.
+fn interface(device: &DeviceInfo) -> &'static str {
     match device.interface {
         DeviceInterface::Registers => "registers",
-        DeviceInterface::Api => "cuda",
-        DeviceInterface::Channel => "nvidia",
+        DeviceInterface::Api => "calls",
+        DeviceInterface::Channel => "submissions",
     }
 }
 
-/// Returns the labels of a target: `gpu`, `device`, `driver`, `memory` (MiB for plans) and `kind` from its device, then
+/// Returns the labels of a target: `gpu`, `device`, `interface`, `memory` (MiB for plans) and `kind` from its device, then
 /// those of the user, which replace them.
 #[must_use]
 pub fn labels_of(device: &DeviceInfo, user: &Labels) -> Labels {
@@ -32,7 +32,7 @@ pub fn labels_of(device: &DeviceInfo, user: &Labels) -> Labels {
     let mut labels: Labels = [
         ("gpu", slug(&device.gpu_name)),
         ("device", slug(&device.name)),
-        ("driver", driver(device).to_owned()),
+        ("interface", interface(device).to_owned()),
         ("memory", memory.to_string()),
         ("kind", kind.to_owned()),
     ]
@@ -56,7 +56,7 @@ mod tests {
         let user = Labels::from([("rack".to_owned(), "3".to_owned())]);
         let labels = labels_of(&device, &user);
         let selector =
-            TargetSelector::parse("label:gpu=mali-g71,kind=simulator,rack=3,driver=registers,memory>=16").unwrap();
+            TargetSelector::parse("label:gpu=mali-g71,kind=simulator,rack=3,interface=registers,memory>=16").unwrap();
         assert!(selector.matches(&labels), "{labels:?}");
         assert_eq!(slug("NVIDIA H200 (SXM)"), "nvidia-h200-sxm");
     }

@@ -19,44 +19,50 @@ const ANSWER_DELAY: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub struct TargetQueues {
     consumers: BTreeMap<String, PullConsumer>,
-    /// A message that a wait received.
-    held: Option<HeldMessage>,
     /// The queue that had the last run.
     last: Option<String>,
 }
 
-/// Requests one message, and waits for it at most for `limit`; with `None` only a message that is there counts.
-async fn request(
+/// Requests messages that are there now, at most `count`.
+async fn request_present(storage: &Storage, consumer: &PullConsumer, count: usize) -> Result<Vec<Message>, QueueError> {
+    let mut received = Vec::new();
+    let request = async {
+        let request = consumer.fetch().max_messages(count).messages();
+        let mut batch = request.await.map_err(|e| storage.error(e))?;
+        while let Some(message) = batch.next().await {
+            received.push(message.map_err(|e| storage.error(e))?);
+        }
+        Ok(())
+    };
+    let ended = tokio::time::timeout(ANSWER_LIMIT, request).await;
+    match ended.unwrap_or_else(|_| Err(storage.error("the broker does not answer"))) {
+        // Messages that are here are leased to this worker.
+        Err(e) if received.is_empty() => Err(e),
+        _ => Ok(received),
+    }
+}
+
+/// Requests one message, and waits for it at most for `limit`.
+async fn request_next(
     storage: &Storage,
     consumer: &PullConsumer,
-    limit: Option<Duration>,
+    limit: Duration,
 ) -> Result<Option<Message>, QueueError> {
-    let requested = async {
-        match limit {
-            Some(limit) => consumer.batch().max_messages(1).expires(limit).messages().await,
-            None => consumer.fetch().max_messages(1).messages().await,
-        }
-    };
     let wait = async {
-        let mut batch = requested.await.map_err(|e| storage.error(e))?;
+        let request = consumer.batch().max_messages(1).expires(limit).messages();
+        let mut batch = request.await.map_err(|e| storage.error(e))?;
         batch.next().await.transpose().map_err(|e| storage.error(e))
     };
-    let limit = limit.map_or(ANSWER_LIMIT, |limit| limit.saturating_add(ANSWER_DELAY));
-    match tokio::time::timeout(limit, wait).await {
+    match tokio::time::timeout(limit.saturating_add(ANSWER_DELAY), wait).await {
         Ok(message) => message,
         Err(_) => Err(storage.error("the broker does not answer")),
     }
 }
 
 impl TargetQueues {
-    /// Forgets the queues, which are opened again when they are needed. A message that is held stays.
+    /// Forgets the queues, which are opened again when they are needed.
     pub fn close(&mut self) {
         self.consumers.clear();
-    }
-
-    /// Returns the message that a wait received.
-    pub fn take_held(&mut self) -> Option<HeldMessage> {
-        self.held.take()
     }
 
     async fn open(&mut self, storage: &Storage, name: &str, lease: Duration) -> Result<PullConsumer, QueueError> {
@@ -68,7 +74,8 @@ impl TargetQueues {
         Ok(consumer)
     }
 
-    /// Returns a run's message from the first of these queues that has one now.
+    /// Returns messages of runs, at most `count`, from the first of these queues that has some. The result is empty if none
+    /// has.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -77,33 +84,22 @@ impl TargetQueues {
         storage: &Storage,
         names: &[String],
         lease: Duration,
-    ) -> Result<Option<HeldMessage>, QueueError> {
-        if let Some(held) = self.held.take() {
-            return Ok(Some(held));
-        }
+        count: usize,
+    ) -> Result<Vec<HeldMessage>, QueueError> {
         let last = self.last.clone().filter(|last| names.contains(last));
         let others = names.iter().filter(|name| last.as_ref() != Some(*name));
         for name in last.iter().chain(others) {
             let consumer = self.open(storage, name, lease).await?;
-            if let Some(message) = request(storage, &consumer, None).await? {
+            let messages = request_present(storage, &consumer, count).await?;
+            if !messages.is_empty() {
                 self.last = Some(name.clone());
-                return Ok(Some(HeldMessage::new(message, lease)));
+                return Ok(messages.into_iter().map(|m| HeldMessage::new(m, lease)).collect());
             }
         }
-        Ok(None)
+        Ok(Vec::new())
     }
 
-    /// Receives a message for the next [`Self::take`], if one is there now.
-    ///
-    /// # Errors
-    /// If the broker does not answer.
-    pub async fn prefetch(&mut self, storage: &Storage, names: &[String], lease: Duration) -> Result<(), QueueError> {
-        self.held = self.take(storage, names, lease).await?;
-        Ok(())
-    }
-
-    /// Waits until one of these queues has a message, at most for `limit`, and keeps it for [`Self::take`]. Returns
-    /// whether there is one.
+    /// Waits until one of these queues has a message, at most for `limit`, and returns it.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -113,20 +109,16 @@ impl TargetQueues {
         names: &[String],
         lease: Duration,
         limit: Duration,
-    ) -> Result<bool, QueueError> {
-        if self.held.is_some() {
-            return Ok(true);
-        }
+    ) -> Result<Option<HeldMessage>, QueueError> {
         let mut waits = Vec::new();
         for name in names {
             let consumer = self.open(storage, name, lease).await?;
             let storage = storage.clone();
-            waits.push(Box::pin(async move { request(&storage, &consumer, Some(limit)).await }));
+            waits.push(Box::pin(async move { request_next(&storage, &consumer, limit).await }));
         }
         while !waits.is_empty() {
             let (received, index, others) = select_all(waits).await;
             if let Some(message) = received? {
-                self.held = Some(HeldMessage::new(message, lease));
                 self.last = names.get(index).cloned();
                 for other in others {
                     // The broker may deliver to a request that nobody waits for any more: its run goes to others at once.
@@ -136,10 +128,10 @@ impl TargetQueues {
                         }
                     });
                 }
-                return Ok(true);
+                return Ok(Some(HeldMessage::new(message, lease)));
             }
             waits = others;
         }
-        Ok(false)
+        Ok(None)
     }
 }

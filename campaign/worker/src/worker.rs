@@ -30,7 +30,7 @@ pub struct WorkerOptions {
     /// Target whose runs this worker does, as `kinescope replay --on` takes it; may be given more than once
     #[arg(long = "on", value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
-    /// Label of all targets of this worker, besides gpu, device, driver, memory and kind; may be given more than once
+    /// Label of all targets of this worker, besides gpu, device, interface, memory and kind; may be given more than once
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// Name of this worker in results [default: host name and process]
@@ -45,6 +45,10 @@ pub struct WorkerOptions {
     /// Seconds without a sign of life after which a run goes to another worker
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub lease: u64,
+    /// Run on devices that can access foreign memory without containment, if the description of the campaign accepts that
+    /// too; without this option, such a device is refused
+    #[arg(long)]
+    pub without_containment: bool,
     /// Folder of the keys and paired agents [default: that of kinescope]
     #[arg(long, value_name = "FOLDER", env = "KINESCOPE_KEYS", hide_env_values = true)]
     pub keys: Option<PathBuf>,
@@ -119,6 +123,7 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
         worker: name.clone(),
         lease: Duration::from_secs(options.lease),
         labels,
+        accepts_no_containment: options.without_containment,
         stop: stop.clone(),
         counters: Arc::clone(&counters),
     };

@@ -79,6 +79,37 @@ fn check_results(folder: &Path, expected: u64) -> Vec<RunResult> {
     results.into_values().collect()
 }
 
+/// Prints the time of a campaign in relation to the ideal, the time that its slowest target was busy, and where the rest of
+/// that target's time went.
+fn print_ratio(results: &[RunResult], took: Duration) {
+    let mut targets: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+    for result in results {
+        let runs = targets.entry(&result.on_target).or_default();
+        runs.push((result.started_ms, result.ended_ms.max(result.started_ms)));
+    }
+    let count_busy = |runs: &[(u64, u64)]| runs.iter().map(|(start, end)| end - start).sum::<u64>();
+    let Some(mut runs) = targets.into_values().max_by_key(|runs| count_busy(runs)) else {
+        return;
+    };
+    runs.sort_unstable();
+    let busy = count_busy(&runs);
+    let pauses: Vec<u64> = runs
+        .windows(2)
+        .map(|pair| pair[1].0.saturating_sub(pair[0].1))
+        .collect();
+    let span = runs.last().map_or(0, |run| run.1) - runs.first().map_or(0, |run| run.0);
+    let total = u64::try_from(took.as_millis()).unwrap();
+    println!(
+        "{total} ms; the slowest target was busy for {busy} ms with {} runs; ratio {:.2}; between two of its runs {} ms, \
+         {} ms of it in pauses above 50 ms; before the first one and after the last one {} ms",
+        runs.len(),
+        total as f64 / busy.max(1) as f64,
+        pauses.iter().sum::<u64>(),
+        pauses.iter().filter(|ms| **ms > 50).sum::<u64>(),
+        total.saturating_sub(span)
+    );
+}
+
 #[test]
 fn the_tutorial_does_what_it_says() {
     let page = std::fs::read_to_string(root().join("docs/tutorials/a-nightly-campaign.md")).unwrap();
@@ -165,10 +196,12 @@ fn run_with_kills(folder: &Path, agents: usize, repeats: u32) {
             }
         }
     };
+    let took = begun.elapsed();
     assert_eq!(code, Some(0));
     let results = check_results(folder, u64::from(repeats) * agents as u64);
     let repeated = results.iter().filter(|r| r.is_repeated()).count();
-    println!("{kills} kills in {:?}, {repeated} runs repeated", begun.elapsed());
+    println!("{} runs; {kills} kills; {repeated} runs repeated", results.len());
+    print_ratio(&results, took);
 }
 
 #[test]

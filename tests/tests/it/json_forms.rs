@@ -1024,6 +1024,7 @@ fn campaigns() {
     let status = json(&["campaign", "status", &first], 0);
     assert_form(&status, &forms::CAMPAIGN_STATUS, "");
     assert_each(&status["targets"], &forms::CAMPAIGN_TARGET, "");
+    assert_each(&status["work"], &forms::CAMPAIGN_WORK, "");
     let page = json(
         &["campaign", "report", &second, "-o", &at("r.html"), "--since", &first],
         0,

@@ -1,7 +1,7 @@
 //! Campaigns over several workers and a real nats-server: workers, agents, the client and the server are killed.
 
-use super::{check_results, random, start_agents, write_campaign};
-use kinescope_campaign::{CampaignFolder, RunQueue as _, RunResult, RunVerdict};
+use super::{check_results, print_ratio, random, start_agents, write_campaign};
+use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -297,15 +297,74 @@ fn a_campaign_without_workers_ends_and_goes_on_later() {
 }
 
 #[test]
+fn a_full_disk_at_a_worker_loses_no_run() {
+    // 32 KiB: less than the recording, and enough for the log.
+    const BLOCKS: u32 = 64;
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    let server = NatsServer::start(&nats, folder, &[]);
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "software:mali-g71"];
+    let full = BrokerWorker::start_with_file_limit(folder, &keys, "full", &options, Some(BLOCKS));
+    full.wait_for_log("ready");
+    // Without another worker, the runs are reported with the reason.
+    let (alone, shared) = (folder.join("alone"), folder.join("shared"));
+    for campaign in [&alone, &shared] {
+        std::fs::create_dir(campaign).unwrap();
+        write_campaign(campaign, &["software:mali-g71".to_owned()], 3);
+    }
+    let mut client = start_run(&alone, &keys, &server, &[]);
+    assert_eq!(wait(&mut client, &alone), Some(1));
+    let queue = CampaignFolder::open(&alone.join("out")).unwrap().open_queue().unwrap();
+    let mut failures = Vec::new();
+    queue
+        .results(&mut |_, result| {
+            assert_eq!((result.verdict, result.attempt), (RunVerdict::Refused, 1));
+            failures.extend(result.failure);
+            true
+        })
+        .unwrap();
+    assert_eq!(failures.len(), 3, "{failures:?}");
+    assert!(failures.iter().all(|f| f.contains("File too large")), "{failures:?}");
+    // Another worker takes them.
+    let before = full.log().matches("a file cannot be stored here").count();
+    assert!(before >= 9, "{}", full.log());
+    let mut client = start_run(&shared, &keys, &server, &[]);
+    while full.log().matches("a file cannot be stored here").count() == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let roomy = BrokerWorker::start(folder, &keys, "roomy", &options);
+    assert_eq!(wait(&mut client, &shared), Some(0));
+    let results = check_results(&shared, 3);
+    assert!(
+        results.iter().all(|r| r.worker == "roomy" && r.attempt == 1),
+        "{}",
+        roomy.log()
+    );
+}
+
+#[test]
 #[ignore = "make test-full: minutes of two processors"]
 fn thousand_runs_over_a_broker_whose_parts_are_killed() {
     let Some(nats) = find_nats_server() else { return };
     let folder = tempfile::tempdir().unwrap();
-    run_with_kills(&nats, folder.path(), 8, 125);
+    run_on_farm(&nats, folder.path(), 8, 125, true);
 }
 
-/// Runs a campaign over a broker: each agent has a worker of its own, and another worker has them all.
-fn run_with_kills(nats: &Path, folder: &Path, agents: usize, repeats: u32) {
+/// Measures what the broker costs when nothing is killed.
+#[test]
+#[ignore = "make test-full: minutes of two processors"]
+fn thousand_runs_over_a_broker() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    run_on_farm(&nats, folder.path(), 8, 125, false);
+}
+
+/// Runs a campaign over a broker, with a worker for every two agents. With `kills_parts`, agents, workers, the server and the
+/// client are killed at random moments.
+fn run_on_farm(nats: &Path, folder: &Path, agents: usize, repeats: u32, kills_parts: bool) {
     let keys = folder.join("keys");
     let mut farm: Vec<FarmAgent> = start_agents(folder, &keys, agents);
     let targets: Vec<String> = farm.iter().map(|a| a.target.clone()).collect();
@@ -327,9 +386,15 @@ fn run_with_kills(nats: &Path, folder: &Path, agents: usize, repeats: u32) {
     let mut child = start_run(folder, &keys, &server, &[]);
     let code = loop {
         assert!(begun.elapsed() < LIMIT, "the campaign does not end");
-        std::thread::sleep(Duration::from_millis(500 + random(&mut seed, 1500)));
+        std::thread::sleep(match kills_parts {
+            true => Duration::from_millis(500 + random(&mut seed, 1500)),
+            false => Duration::from_millis(10),
+        });
         if let Some(status) = child.try_wait().unwrap() {
             break status.code();
+        }
+        if !kills_parts {
+            continue;
         }
         let kind = [0, 0, 0, 1, 1, 1, 2, 3][random(&mut seed, 8) as usize];
         kills[kind] += 1;
@@ -364,17 +429,6 @@ fn run_with_kills(nats: &Path, folder: &Path, agents: usize, repeats: u32) {
         kills[3]
     );
     print_ratio(&results, took);
-}
-
-/// Prints the time of a campaign in relation to that of its slowest target.
-fn print_ratio(results: &[RunResult], took: Duration) {
-    let mut busy: BTreeMap<&str, u64> = BTreeMap::new();
-    for result in results {
-        *busy.entry(&result.on_target).or_default() += result.ended_ms.saturating_sub(result.started_ms);
-    }
-    let slowest = busy.values().copied().max().unwrap_or(1);
-    let ratio = took.as_secs_f64() * 1000.0 / slowest as f64;
-    println!("{took:.1?}; the slowest target was busy for {slowest} ms; ratio {ratio:.2}");
 }
 
 #[test]

@@ -856,12 +856,17 @@ pub const UNUSED_TARGET: Form = form("app/src/cli/verbs/campaign/run.rs", "Unuse
 pub const CAMPAIGN_STATUS: Form = form(
     "app/src/cli/verbs/campaign/status.rs",
     "StatusReport",
-    "campaign:s running:b queued:n leased:n done:n targets:a",
+    "campaign:s running:b queued:n leased:n done:n targets:a work:a",
 );
 pub const CAMPAIGN_TARGET: Form = form(
     "app/src/cli/verbs/campaign/status.rs",
     "TargetRow",
     "target:s queued:n leased:n done:n",
+);
+pub const CAMPAIGN_WORK: Form = form(
+    "app/src/cli/verbs/campaign/status.rs",
+    "WorkRow",
+    "target:s kind:s queued:n leased:n done:n matched:n diverged:n failed:n refused:n",
 );
 pub const CAMPAIGN_PAGE: Form = form(
     "app/src/cli/verbs/campaign/report.rs",

@@ -688,7 +688,11 @@ const PAGE: &[Section] = &[
         level: 3,
         heading: "`campaign status`",
         text: "",
-        forms: &[("", &forms::CAMPAIGN_STATUS), ("`targets[]`", &forms::CAMPAIGN_TARGET)],
+        forms: &[
+            ("", &forms::CAMPAIGN_STATUS),
+            ("`targets[]`", &forms::CAMPAIGN_TARGET),
+            ("`work[]`", &forms::CAMPAIGN_WORK),
+        ],
         after: "",
     },
     Section {
