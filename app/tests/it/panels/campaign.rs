@@ -1,8 +1,13 @@
 //! Tests of the Campaign panel: a description runs, its cells show their verdicts and runs, and a divergence opens.
 
-use crate::common::{Window, samples};
-use kinescope_campaign::CampaignFolder;
+use crate::common::{Window, assert_themes_differ_only_in_colours, samples};
+use kinescope::theme::ThemeChoice;
+use kinescope_campaign::{
+    CampaignFolder, CellKey, FirstDivergence, FolderQueue, Run, RunQueue as _, RunResult, RunSource as _, RunVerdict,
+    Snapshot, WorkItem,
+};
 use std::path::Path;
+use std::time::Duration;
 
 /// Writes a campaign with a recording that matches, one that diverges, and seeds.
 fn write_campaign(folder: &Path) -> std::path::PathBuf {
@@ -61,23 +66,106 @@ fn run_fills_the_matrix_and_a_cell_opens_its_divergence() {
     assert!(w.has("9 of 9 runs done") && w.has("complete"));
 }
 
+/// Fills the queue of a campaign with runs of two kinds on two targets. All but `left` of each target have results, which
+/// are the same in every call.
+fn fill(queue: &FolderQueue, left: usize) {
+    let file = |name: &str| serde_json::json!({ "path": format!("/traces/{name}"), "name": name, "digest": name });
+    let works: [WorkItem; 3] = [
+        serde_json::json!({ "kind": "replay", "recording": file("digits.kine") }),
+        serde_json::json!({ "kind": "replay", "recording": file("vecadd.kine") }),
+        serde_json::json!({ "kind": "fuzz", "recording": file("digits.kine"), "inputs": ["image"], "first_seed": 0,
+            "seeds": 100, "mutations": ["bits"] }),
+    ]
+    .map(|work| serde_json::from_value(work).unwrap());
+    let targets = ["agent:lab/mali-g52", "software:mali-g71"];
+    let runs = |target| {
+        works
+            .iter()
+            .flat_map(move |work| (0..4).map(move |n| Run::new(work.clone(), target, n)))
+    };
+    queue.add(&mut targets.into_iter().flat_map(runs)).unwrap();
+    for target in targets {
+        for number in 0..12 - left {
+            let leased = queue.take(target, "lab/1", Duration::from_secs(60)).unwrap().unwrap();
+            let (is_bad, number) = (target == targets[0] && number % 5 == 1, number as u64);
+            let result = RunResult {
+                verdict: if is_bad {
+                    RunVerdict::Diverged
+                } else {
+                    RunVerdict::Match
+                },
+                computed: true,
+                divergence: is_bad.then(|| FirstDivergence {
+                    event: 118,
+                    text: "JOB_IRQ_STATUS: expected 0x2, got 0x20000 (equal)".to_owned(),
+                }),
+                gpu: "Mali-G71".to_owned(),
+                run_ns: 1_250_000 + number * 10_000,
+                ..RunResult::unstarted(&leased, target, "lab/1")
+            };
+            queue.finish(&leased, &result).unwrap();
+        }
+    }
+}
+
+/// Opens a campaign whose results are the same in every call, with the selected cell that diverged.
+fn results(theme: ThemeChoice) -> Window {
+    let folder = tempfile::tempdir().unwrap();
+    let campaign = CampaignFolder::create(folder.path(), "nightly").unwrap();
+    let queue = campaign.open_queue().unwrap();
+    fill(&queue, 0);
+    let snapshot = Snapshot::read(&campaign, &queue, false).unwrap();
+    let diverged = |(key, cell): (&CellKey, &kinescope_campaign::Cell)| cell.divergence.is_some().then(|| key.clone());
+    let selected = snapshot.summary.cells.iter().find_map(diverged);
+    assert!(selected.is_some());
+    let mut w = Window::open_with(theme, 1.0);
+    w.app().settings.hints_read = 9;
+    w.run("show-campaign");
+    w.views().campaign.open(Ok(snapshot));
+    w.views().campaign.selected = selected;
+    w.settle();
+    w
+}
+
+/// Compares a picture of a campaign that is complete.
 #[test]
-fn campaign_of_another_process_shows_its_status() {
+fn campaign_dark() {
+    results(ThemeChoice::Dark).harness.snapshot("campaign_dark");
+}
+
+#[test]
+fn campaign_in_every_theme() {
+    assert_themes_differ_only_in_colours(results);
+}
+
+#[test]
+fn campaign_of_another_process_shows_its_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let campaign = CampaignFolder::create(folder.path(), "elsewhere").unwrap();
     let queue = campaign.open_queue().unwrap();
+    fill(&queue, 5);
+    let leased = queue.take("software:mali-g71", "w", Duration::from_secs(60)).unwrap();
     campaign.write_queue_status(&queue, true).unwrap();
     let mut w = Window::open_sample("vecadd.kine");
     assert!(w.run("show-campaign"));
     w.will_choose(folder.path());
     w.click("Open campaign…");
     assert!(w.views().campaign.is_live());
-    assert!(w.has_part("another process runs it"));
-    drop(queue);
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert!(w.has_part("another process runs it") && w.has("14 of 24 runs done"));
+    for line in [
+        "Replays on agent:lab/mali-g52: 7 of 8 done, 2 diverged, 5 match, 0 running, 1 queued",
+        "Replays on software:mali-g71: 7 of 8 done, 7 match, 1 running, 0 queued",
+        "Mutated inputs on software:mali-g71: 0 of 4 done, 0 running, 4 queued",
+    ] {
+        assert!(w.has(line), "{line}");
+    }
+    // Its cells show when the other process ends.
+    drop((leased, queue));
+    std::thread::sleep(Duration::from_millis(1100));
     w.settle();
     w.settle();
     assert!(!w.views().campaign.is_live());
+    assert!(w.has_part("digits.kine on software:mali-g71: ✓ match 4"));
 }
 
 #[test]

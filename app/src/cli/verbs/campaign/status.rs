@@ -2,7 +2,7 @@
 
 use crate::cli::{Exit, Failure, Out};
 use clap::Args;
-use kinescope_campaign::{CampaignFolder, QueueError, StatusFile, describe_queue, unix_ms};
+use kinescope_campaign::{CampaignFolder, QueueError, StatusFile, WorkCounts, describe_queue, unix_ms};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -26,6 +26,8 @@ struct StatusReport {
     done: u64,
     /// The same for each target.
     targets: Vec<TargetRow>,
+    /// The same for each kind of work on each target, with verdicts.
+    work: Vec<WorkRow>,
 }
 
 /// The state of a target's runs.
@@ -37,6 +39,40 @@ struct TargetRow {
     queued: u64,
     leased: u64,
     done: u64,
+}
+
+/// The state of the runs of one kind of work on a target.
+#[derive(Serialize)]
+struct WorkRow {
+    /// The target.
+    target: String,
+    /// Kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
+    kind: String,
+    /// Number of its runs that wait, that are executed now, and that have a result.
+    queued: u64,
+    leased: u64,
+    done: u64,
+    /// Number of results with each verdict.
+    matched: u64,
+    diverged: u64,
+    failed: u64,
+    refused: u64,
+}
+
+impl From<&WorkCounts> for WorkRow {
+    fn from(of: &WorkCounts) -> Self {
+        Self {
+            target: of.target.clone(),
+            kind: of.kind.clone(),
+            queued: of.counts.queued,
+            leased: of.counts.leased,
+            done: of.counts.done,
+            matched: of.verdicts.matching,
+            diverged: of.verdicts.diverged,
+            failed: of.verdicts.failed,
+            refused: of.verdicts.refused,
+        }
+    }
 }
 
 pub fn run(arguments: &StatusArguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -70,6 +106,7 @@ fn report(status: &StatusFile, running: bool) -> StatusReport {
         leased: status.counts.leased,
         done: status.counts.done,
         targets: status.targets.iter().map(row).collect(),
+        work: status.work.iter().map(WorkRow::from).collect(),
     }
 }
 
@@ -86,14 +123,22 @@ fn print(status: &StatusFile, running: bool, out: &mut Out) -> Result<(), Failur
         counts.done,
         counts.total()
     ))?;
-    let mut rows = vec![["Target", "Queued", "Running", "Done"].map(str::to_owned).to_vec()];
-    for (target, of) in &status.targets {
-        rows.push(vec![
-            target.clone(),
-            of.queued.to_string(),
-            of.leased.to_string(),
-            of.done.to_string(),
-        ]);
+    let heads = [
+        "Target", "Kind", "Queued", "Running", "Done", "Match", "Diverged", "Failed", "Refused",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for of in status.work.iter().map(WorkRow::from) {
+        let numbers = [
+            of.queued,
+            of.leased,
+            of.done,
+            of.matched,
+            of.diverged,
+            of.failed,
+            of.refused,
+        ];
+        let names = [of.target, of.kind].into_iter();
+        rows.push(names.chain(numbers.iter().map(u64::to_string)).collect());
     }
     Ok(out.table(&rows)?)
 }

@@ -4,7 +4,7 @@ use super::view::View;
 use crate::theme::{ROW, body, mono_small, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use kinescope_campaign::{Cell, CellKey, CellVerdict, Snapshot};
+use kinescope_campaign::{Cell, CellKey, CellVerdict, Snapshot, WORK_KINDS, WorkCounts};
 use kinescope_session::text;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,18 @@ const MARGIN: f32 = 8.0;
 /// A line of the matrix.
 enum Line<'a> {
     /// The heading of a kind of work.
-    Kind(&'static str),
+    Kind(&'a str),
+    /// The numbers of all runs of the kind above, by target.
+    Counts(BTreeMap<&'a str, &'a WorkCounts>),
     /// A work item with its cells by target.
     Work(&'a CellKey, BTreeMap<&'a str, (&'a CellKey, &'a Cell)>),
 }
 
 /// Returns the lines of the matrix: the work items of each kind, in order.
 fn list_lines(snapshot: &Snapshot) -> Vec<Line<'_>> {
+    if snapshot.is_elsewhere {
+        return list_counts(snapshot);
+    }
     let mut lines: Vec<Line<'_>> = Vec::new();
     for (key, cell) in &snapshot.summary.cells {
         let is_same = |before: &CellKey| {
@@ -40,6 +45,19 @@ fn list_lines(snapshot: &Snapshot) -> Vec<Line<'_>> {
             lines.push(Line::Kind(key.kind));
         }
         lines.push(Line::Work(key, BTreeMap::from([(key.target.as_str(), (key, cell))])));
+    }
+    lines
+}
+
+/// Returns the lines of a campaign that another process runs: the numbers of each kind. Its cells are not readable.
+fn list_counts(snapshot: &Snapshot) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    for kind in WORK_KINDS {
+        let of_kind = snapshot.status.work.iter().filter(|row| row.kind == kind);
+        let counts: BTreeMap<&str, &WorkCounts> = of_kind.map(|row| (row.target.as_str(), row)).collect();
+        if !counts.is_empty() {
+            lines.extend([Line::Kind(kind), Line::Counts(counts)]);
+        }
     }
     lines
 }
@@ -116,6 +134,17 @@ fn draw_line(view: &mut View, line: &Line<'_>, targets: &BTreeSet<&str>, rect: R
             widgets::paint_text(ui, name, Align2::LEFT_CENTER, heading(kind), strong(), p.quiet);
             return;
         }
+        Line::Counts(counts) => {
+            widgets::paint_text(ui, name, Align2::LEFT_CENTER, "All runs", body(), p.text);
+            for (number, target) in targets.iter().enumerate() {
+                let at = column(rect, number).shrink2(vec2(0.0, 1.0));
+                match counts.get(target) {
+                    Some(of) => draw_counts(of, at, ui),
+                    None => draw_nothing(at, ui),
+                }
+            }
+            return;
+        }
         Line::Work(key, cells) => (key, cells),
     };
     let title = match key.options.is_empty() {
@@ -130,11 +159,62 @@ fn draw_line(view: &mut View, line: &Line<'_>, targets: &BTreeSet<&str>, rect: R
         let at = column(rect, number).shrink2(vec2(0.0, 1.0));
         match cells.get(target) {
             Some((key, cell)) => draw_cell(view, key, cell, at, ui),
-            None => {
-                widgets::paint_text(ui, at, Align2::LEFT_CENTER, "–", small(), p.quiet);
-            }
+            None => draw_nothing(at, ui),
         }
     }
+}
+
+/// Draws the place of a target that has no such work.
+fn draw_nothing(rect: Rect, ui: &Ui) {
+    widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "–", small(), palette(ui).quiet);
+}
+
+/// Draws the numbers of a kind of work on a target: the worst verdict, and how many runs are done.
+fn draw_counts(of: &WorkCounts, rect: Rect, ui: &Ui) {
+    let numbers = [
+        (of.verdicts.refused, CellVerdict::Refused),
+        (of.verdicts.failed, CellVerdict::Failed),
+        (of.verdicts.diverged, CellVerdict::Diverged),
+        (of.verdicts.matching, CellVerdict::Match),
+    ];
+    let present = numbers.iter().filter(|(count, _)| *count > 0);
+    let words = present.map(|(count, verdict)| format!("{} {}", text::count(*count), verdict.name()));
+    let mut words: Vec<String> = words.collect();
+    let worst = numbers.iter().find(|(count, _)| *count > 0);
+    let (word, ink) = match (worst, words.first()) {
+        (Some((_, verdict)), Some(word)) => {
+            let (mark, ink) = describe_verdict(*verdict, ui);
+            (format!("{mark} {word}"), ink)
+        }
+        _ => ("waiting".to_owned(), palette(ui).quiet),
+    };
+    let done = format!("{} of {}", text::count(of.counts.done), text::count(of.counts.total()));
+    words.push(format!("{} running", text::count(of.counts.leased)));
+    words.push(format!("{} queued", text::count(of.counts.queued)));
+    let label = format!(
+        "{} on {}: {done} done, {}",
+        heading(&of.kind),
+        of.target,
+        words.join(", ")
+    );
+    let id = ui.scope_id().with(("campaign counts", &of.kind, &of.target));
+    let response = ui.interact(rect, id, Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
+    ui.painter().rect_filled(rect, 4.0, ink.gamma_multiply(0.14));
+    draw_pair(rect, &word, &done, ui);
+    response.on_hover_text(label);
+}
+
+/// Draws a word at the left of a cell, and a smaller text at its right.
+fn draw_pair(rect: Rect, word: &str, right: &str, ui: &Ui) {
+    let p = palette(ui);
+    let inner = rect.shrink2(vec2(6.0, 0.0));
+    let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, right, mono_small(), p.quiet);
+    let rest = Rect::from_min_max(
+        inner.min,
+        pos2((inner.right() - used - 6.0).max(inner.left()), inner.bottom()),
+    );
+    widgets::paint_truncated(ui, rest, Align2::LEFT_CENTER, word, body(), p.text);
 }
 
 /// Returns the mark and the colour of a verdict.
@@ -179,13 +259,7 @@ fn draw_cell(view: &mut View, key: &CellKey, cell: &Cell, rect: Rect, ui: &Ui) {
             ui.painter()
                 .rect_stroke(rect, 4.0, Stroke::new(1.0, p.read), StrokeKind::Inside);
         }
-        let inner = rect.shrink2(vec2(6.0, 0.0));
-        let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, &time, mono_small(), p.quiet);
-        let rest = Rect::from_min_max(
-            inner.min,
-            pos2((inner.right() - used - 6.0).max(inner.left()), inner.bottom()),
-        );
-        widgets::paint_truncated(ui, rest, Align2::LEFT_CENTER, &word, body(), p.text);
+        draw_pair(rect, &word, &time, ui);
     }
     response.on_hover_text(label);
 }

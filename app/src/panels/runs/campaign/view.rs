@@ -36,18 +36,11 @@ impl View {
         self.opened.is_none() && self.description.is_none()
     }
 
-    /// Takes a reading of a folder, or why it cannot be read. Of a campaign that another process has, the cells of an
-    /// earlier reading stay.
+    /// Takes a reading of a folder, or why it cannot be read.
     pub fn show(&mut self, opened: Result<Snapshot, String>) {
         self.read = Some((Instant::now(), false));
         match opened {
-            Ok(mut snapshot) => {
-                if let Some(before) = self.opened.as_ref().filter(|b| b.folder == snapshot.folder)
-                    && snapshot.is_elsewhere
-                {
-                    snapshot.summary = before.summary.clone();
-                    snapshot.runs = before.runs.clone();
-                }
+            Ok(snapshot) => {
                 self.error = None;
                 self.opened = Some(Arc::new(snapshot));
             }
