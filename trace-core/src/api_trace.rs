@@ -4,6 +4,7 @@
 //! [`ApiTrace`] is built once, with one pass over all events. Later queries are searches in lists sorted by event and
 //! in trees over addresses; their cost depends on the size of the answer.
 
+mod annotations;
 mod arguments;
 mod buffers;
 mod index;
@@ -20,6 +21,7 @@ mod ranges;
 mod rows;
 mod types;
 
+pub use annotations::{Annotations, MAX_NAMED_BUFFERS, NamedBuffer, ProgramRange, buffer_shapes};
 pub use arguments::{Argument, Value};
 pub use buffers::{BufferKind, BufferLocation, Buffers, DeviceBuffer};
 pub use kernel::{CodeImage, KernelCode, Resources};
@@ -104,6 +106,7 @@ struct BufferReferences {
 #[derive(Clone, Debug, Default)]
 pub struct ApiTrace {
     metadata: ApiTraceMetadata,
+    annotations: Annotations,
     events: u64,
     /// Function names for display.
     shown: Vec<String>,
@@ -222,6 +225,12 @@ impl ApiTrace {
     #[must_use]
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
+    }
+
+    /// Returns the annotations that the program made: ranges, and names of memory.
+    #[must_use]
+    pub fn annotations(&self) -> &Annotations {
+        &self.annotations
     }
 
     /// Returns the device order: which work waits for which.

@@ -26,9 +26,11 @@ mod stored_content;
 mod unpacked_memory;
 
 pub use api_trace::{
-    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallDevice,
-    CallEvent, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow, CodeKind, CopyKind,
-    CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, BufferName, BufferShape, CALL_ASYNC, CALL_CAPTURED,
+    CALL_OF_GRAPH, CallDevice, CallEvent, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream,
+    CallWindow, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, MAX_NAME_BYTES, NAME_BUFFER_CALL, NO_CONTENT,
+    NOTE_CALL, NameError, OrderKind, OrderRow, RANGE_BEGIN_CALL, RANGE_END_CALL, check_buffer_name, check_range_name,
+    is_annotation,
 };
 pub(crate) use block_codec::{
     BlockPacker, CODEC_PLAIN, CODEC_ZSTD, PACKED_BLOCK_BYTES, PackedBlock, Preparation, unpack,

@@ -12,7 +12,7 @@ use crate::{spaces, transfers};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use trace_core::api_trace::ApiTrace;
+use trace_core::api_trace::{ApiTrace, buffer_shapes};
 use trace_core::container::ContainerError;
 use trace_core::families::{JobForm, job_form};
 use trace_core::finding::{Finding, FindingKind};
@@ -62,7 +62,7 @@ pub fn first(
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
-    derived.shapes = recording.metadata.valid_shapes();
+    derived.shapes = buffer_shapes(recording);
     if recording.api().is_none() {
         derived.pending.retain(|stage| *stage != Stage::Buffers);
     }

@@ -6,20 +6,33 @@ use kinescope_files::changes::RecordedContents;
 use replay_cuda::{Script, Transfer};
 use replay_engine::run::OutputBuffer;
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use trace_core::api_trace::Annotations;
 use trace_core::memory::{MAX_SAMPLE_BYTES, likely_element};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, BufferRole, CopyKind, CopyRow, ElementType, Recording, SavedMemoryRow};
 use wasm_recording::{CopyStream, WasmRun, is_wasm_run};
 
 /// Returns copies and initial memory as buffers: each input once, and each output; of a driver trace, the inputs: memory
-/// that was saved for copies. The list is empty for other recordings. Element types are not recorded, so the elements
-/// are bytes.
+/// that was saved for copies. Memory that the program named follows, if no copy has its name. The list is empty for
+/// other recordings. The elements are bytes, unless the program gave their type.
 #[must_use]
 pub fn buffers(recording: &Recording) -> Vec<Buffer> {
     let all = carried(recording, &Progress::new()).unwrap_or_default();
-    all.into_iter().map(|(b, _)| b).collect()
+    let mut all: Vec<Buffer> = all.into_iter().map(|(b, _)| b).collect();
+    let annotations = Annotations::from_recording(recording);
+    let known: HashSet<String> = all.iter().map(|b| b.name.clone()).collect();
+    let named = annotations.buffers().iter().map(|b| &b.name);
+    all.extend(named.filter(|n| !known.contains(&n.name)).map(|n| Buffer {
+        name: n.name.clone(),
+        role: BufferRole::Shared,
+        address_space: 0,
+        va: n.at,
+        bytes: n.bytes,
+        element: n.form.as_ref().map_or(ElementType::U8, |f| f.element),
+    }));
+    all
 }
 
 /// Returns the buffers that the user can view and edit. In a register recording these are the named buffers. In an API
@@ -38,7 +51,10 @@ pub fn index_buffers(recording: &Recording, progress: &Progress) -> Result<Buffe
     for (b, c) in all.iter_mut().filter(|_| has_elements) {
         progress.check()?;
         let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(MAX_SAMPLE_BYTES)];
-        if b.bytes.is_multiple_of(4) && recording.read_copy_content(&c.row, 0, &mut begin) {
+        if b.element == ElementType::U8
+            && b.bytes.is_multiple_of(4)
+            && recording.read_copy_content(&c.row, 0, &mut begin)
+        {
             b.element = likely_element(&begin);
         }
     }
@@ -183,7 +199,7 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Bu
             address_space: 0,
             va: t.row.device(),
             bytes: t.row.total().unwrap_or(0),
-            element: ElementType::U8,
+            element: script.shape_of(t).map_or(ElementType::U8, |s| s.element),
         };
         let carried = BufferOrigin {
             kind: carries,
@@ -218,7 +234,7 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Bu
     Ok(all)
 }
 
-/// Compares outputs with the recorded ones. Element types are not recorded, so they are guessed from the data.
+/// Compares outputs with the recorded ones. Element types that the program did not give are guessed from the data.
 #[must_use]
 pub fn compare_outputs(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<OutputDiff> {
     let Ok(script) = Script::new(recording) else {
@@ -226,7 +242,9 @@ pub fn compare_outputs(recording: &Recording, outputs: &mut [OutputBuffer]) -> V
     };
     let mut all = Vec::new();
     for output in outputs {
-        output.element = likely_element(&output.data);
+        if output.element == ElementType::U8 {
+            output.element = likely_element(&output.data);
+        }
         let t = script.outputs.iter().find(|t| t.name == output.name);
         let Some(recorded) = t.and_then(|t| recording.copy_content(&t.row)) else {
             continue;

@@ -23,6 +23,7 @@ use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trace_core::RegOffset;
+use trace_core::api_trace::buffer_shapes;
 use trace_core::ranges;
 use trace_core::recording::MmuFormat;
 use wasm_recording::{RUN_SECTION, WasmRecordingError, is_wasm_run, is_whole_run};
@@ -104,8 +105,7 @@ impl Inputs {
         for (name, file) in &self.inputs {
             let buffer = opened.buffer(name)?;
             let contents = buffers::read_contents(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
-            if let (Some(given), Some(recorded)) =
-                (&contents.shape, opened.recording.metadata.valid_shapes().remove(name))
+            if let (Some(given), Some(recorded)) = (&contents.shape, buffer_shapes(&opened.recording).remove(name))
                 && has_other_shape(given, &recorded)
             {
                 let (given, recorded) = (format_shape(given), format_shape(&recorded));

@@ -411,21 +411,3 @@ fn by_address() -> &'static HashMap<usize, usize> {
 pub(crate) fn find_replacement(found: *mut c_void) -> Option<*mut c_void> {
     by_address().get(&(found as usize)).map(|ours| *ours as *mut c_void)
 }
-
-/// Marks the recorded part of a program: `begin` and `end`; other texts are notes. Returns 0 if the mark was accepted.
-///
-/// # Safety
-/// The text ends in a zero.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn kinescope_mark(text: *const c_char) -> c_int {
-    if text.is_null() {
-        return -1;
-    }
-    let (Some(recorder), Some(_inside)) = (process::recorder(), Inside::enter()) else {
-        return -1;
-    };
-    // SAFETY: guaranteed by the caller.
-    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    let done = catch_unwind(AssertUnwindSafe(|| recorder.mark(&text)));
-    if done.is_ok() { 0 } else { -1 }
-}

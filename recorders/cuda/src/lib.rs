@@ -15,6 +15,7 @@
     reason = "functions in the place of a driver's are foreign calls on both sides; why each is sound stands at it"
 )]
 
+mod annotations;
 mod calls;
 mod code;
 mod content;
@@ -25,6 +26,7 @@ mod graphs;
 mod handles;
 mod hooks;
 mod images;
+mod interface;
 mod kernels;
 mod memory;
 mod message;

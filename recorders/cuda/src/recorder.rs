@@ -1,5 +1,6 @@
 //! The recorder of this process: its trace, and its state of memory, streams, code, graphs and kernels.
 
+use crate::annotations::Annotations;
 use crate::code::{Code, FunctionInfo};
 use crate::driver::driver;
 use crate::graphs::Graphs;
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::GpuVa;
+use trace_core::recording::NOTE_CALL;
 
 /// The recorder of this process. Each state has a lock of its own; a thread that locks snapshots and another state locks
 /// snapshots first.
@@ -32,6 +34,8 @@ pub(crate) struct Recorder {
     pub snapshots: Mutex<Snapshots>,
     /// Content of memory shared by host and device at the last check.
     pub shared: Mutex<SharedContent>,
+    /// Names that the program gave to memory.
+    pub annotations: Annotations,
     /// Launches that are recorded one by one, if not everything is.
     pub kernels: Option<SelectedKernels>,
     launches: AtomicU64,
@@ -50,6 +54,7 @@ impl Recorder {
             graphs: Mutex::default(),
             snapshots: Mutex::new(Snapshots::new(settings.hashing, keeps, settings.stats)),
             shared: Mutex::default(),
+            annotations: Annotations::default(),
             kernels: settings.kernels.map(SelectedKernels::new),
             launches: AtomicU64::new(0),
         })
@@ -63,6 +68,7 @@ impl Recorder {
                 "begin" if !is_in => {
                     self.snapshot_range(SnapshotPoint::Begin);
                     self.trace.enter();
+                    self.annotations.enter_range(&self.trace);
                 }
                 "end" if is_in => {
                     self.complete_range();
@@ -71,7 +77,7 @@ impl Recorder {
                 _ => {}
             }
         }
-        self.trace.note(text);
+        self.trace.annotate(NOTE_CALL, text.as_bytes().to_vec());
     }
 
     /// Records what is known only at the end of the recorded range.

@@ -196,20 +196,20 @@ impl Trace {
         self.captures.load(Ordering::Relaxed) > 0
     }
 
-    /// Hands over a note of the program, if launches are recorded.
-    pub fn note(&self, text: &str) {
+    /// Hands over an annotation of the program, if launches are recorded. Returns whether they are.
+    pub fn annotate(&self, call: &'static str, arguments: Vec<u8>) -> bool {
         if !self.is_recorded(When::Launch) {
-            return;
+            return false;
         }
         let begun = self.session.start_call();
-        let name = self.session.tables().name("mark");
+        let name = self.session.tables().name(call);
         let row = CallRow {
             name,
             about: u32::MAX,
             ..Default::default()
         };
-        let text = EntryPayload::Arguments(text.as_bytes().to_vec());
-        self.record_always(begun, CallEvent::Call(row), text);
+        self.record_always(begun, CallEvent::Call(row), EntryPayload::Arguments(arguments));
+        true
     }
 
     /// Hands over a row, whatever part of the program is recorded.

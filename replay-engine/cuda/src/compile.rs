@@ -12,7 +12,8 @@ use replay_engine::plan::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    CALL_CAPTURED, CallEvent, CallModule, Digest, ElementType, NO_CONTENT, PageId, Recording, ZERO_PAGE, zero_digest,
+    CALL_CAPTURED, CallEvent, CallModule, Digest, ElementType, NO_CONTENT, NOTE_CALL, PageId, Recording, ZERO_PAGE,
+    is_annotation, zero_digest,
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -184,11 +185,13 @@ fn is_replayed(script: &Script, call: &CallEvent) -> bool {
         CallEvent::Fill(r) => r.flags,
         CallEvent::Order(r) => r.flags,
         CallEvent::Allocation(_) => return true,
-        // Of other calls only those are kept that mark a snapshot or map memory a second time.
+        // Of other calls only those are kept that mark a snapshot, map memory a second time, or annotate.
         CallEvent::Call(r) if r.is_request() => return false,
         CallEvent::Call(r) => {
             let name = script.metadata.names.get(r.name as usize);
-            return name.is_some_and(|n| n.starts_with("snapshot") || n == MAPPED_TWICE);
+            let is_kept =
+                |n: &String| n.starts_with("snapshot") || n == MAPPED_TWICE || is_annotation(n) && n != NOTE_CALL;
+            return name.is_some_and(is_kept);
         }
     };
     flags & CALL_CAPTURED == 0
@@ -219,7 +222,7 @@ fn plan_outputs(
         name: t.name.clone(),
         va: GpuVa::new(t.row.from),
         bytes: t.row.total().unwrap_or(0),
-        element: ElementType::U8,
+        element: script.shape_of(t).map_or(ElementType::U8, |s| s.element),
         space: 0,
     };
     Ok(script.outputs.iter().filter(asked).map(buffer).collect())

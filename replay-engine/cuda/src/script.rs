@@ -5,8 +5,11 @@ mod read;
 use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::GpuVa;
+use trace_core::api_trace::Annotations;
 use trace_core::progress::Progress;
-use trace_core::recording::{ApiTraceMetadata, CALL_ASYNC, CopyRow, FillRow, LaunchRow, OrderRow, Recording};
+use trace_core::recording::{
+    ApiTraceMetadata, BufferShape, CALL_ASYNC, CopyRow, FillRow, LaunchRow, OrderRow, Recording,
+};
 
 /// Granularity of memory mappings, bytes.
 pub(super) const GRANULE: u64 = 2 << 20;
@@ -19,7 +22,7 @@ pub const MAPPED_TWICE: &str = "cuMemMap";
 pub struct Transfer {
     /// The event.
     pub event: u64,
-    /// Display name: `in3`, `out0`.
+    /// Display name: `in3`, `out0`, or the name that the program gave to the memory.
     pub name: String,
     /// The recorded copy.
     pub row: CopyRow,
@@ -90,6 +93,8 @@ pub struct Obstacle {
 pub struct Script {
     /// The metadata of the recorded calls.
     pub metadata: ApiTraceMetadata,
+    /// Ranges, and names of memory, that the program gave.
+    pub annotations: Annotations,
     /// The steps, each with its event.
     pub steps: Vec<(u64, Step)>,
     /// Number of first steps that write the initial memory contents. The same number of first inputs belong to them.
@@ -348,6 +353,15 @@ impl Script {
     #[must_use]
     pub fn has_own_outputs(&self) -> bool {
         self.outputs.iter().any(|t| !t.snapshot)
+    }
+
+    /// Returns the element type and the shape of a transfer's content, if the program named the memory with a type.
+    #[must_use]
+    pub fn shape_of(&self, transfer: &Transfer) -> Option<&BufferShape> {
+        let named = self
+            .annotations
+            .name_of(transfer.row.device(), transfer.row.total()?, transfer.event)?;
+        named.name.form.as_ref()
     }
 
     /// Returns the names of inputs, each once, in the order of first use, without the initial memory contents.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
-use trace_core::recording::{CallEvent, ElementType};
+use trace_core::recording::CallEvent;
 
 /// Maximum time for the driver to list its devices.
 const ASK_LIMIT: Duration = Duration::from_secs(30);
@@ -277,7 +277,7 @@ fn outputs(plan: &Plan, played: &ReplayReport, folder: &Path) -> Result<Vec<Outp
         let data = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         all.push(OutputBuffer {
             name: o.name.clone(),
-            element: ElementType::U8,
+            element: o.element,
             blake3: *blake3::hash(&data).as_bytes(),
             data,
         });

@@ -24,6 +24,7 @@ mod checkpoints;
 mod comparing;
 mod comparing_calls;
 mod core_dumps;
+mod cuda_annotations;
 mod cuda_asked;
 mod cuda_besides;
 mod cuda_board;

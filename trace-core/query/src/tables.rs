@@ -7,11 +7,12 @@ use crate::shaders;
 use arrow_array::RecordBatch;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use trace_core::api_trace::Annotations;
 use trace_core::families::{self, ChainJob, Dispatch};
 use trace_core::filter::Selection;
 use trace_core::mmu;
 use trace_core::progress::Progress;
-use trace_core::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
+use trace_core::recording::{Buffer, BufferRole, DmaMapRow, ElementType, EventKind, InterruptLine, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
 use trace_core::{PAGE_SIZE, RegOffset};
@@ -126,18 +127,22 @@ pub fn build_selected_events(
 }
 
 /// The cells of an event that depend on its kind.
-struct EventCells<'a> {
-    kind: &'a str,
-    space: Option<&'a str>,
-    offset: Option<u32>,
-    register: Option<Cow<'a, str>>,
-    width: Option<u32>,
-    value: Option<u64>,
-    meaning: Option<String>,
+pub(crate) struct EventCells<'a> {
+    pub kind: &'a str,
+    pub space: Option<&'a str>,
+    pub offset: Option<u32>,
+    pub register: Option<Cow<'a, str>>,
+    pub width: Option<u32>,
+    pub value: Option<u64>,
+    pub meaning: Option<String>,
 }
 
 /// Returns the cells of the event with this index.
-fn event_cells<'a>(recording: &'a Recording, device: Option<RecordedRegisters>, at: usize) -> EventCells<'a> {
+pub(crate) fn event_cells<'a>(
+    recording: &'a Recording,
+    device: Option<RecordedRegisters>,
+    at: usize,
+) -> EventCells<'a> {
     let events = &recording.events;
     let payload = events.payload.get(at).unwrap_or(0) as usize;
     let (mut kind, mut space, mut offset, mut register) = ("unknown", None, None, None);
@@ -436,7 +441,16 @@ fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordB
 }
 
 fn buffers(recording: &Recording) -> Result<RecordBatch, TableError> {
-    let all = &recording.metadata.buffers;
+    let named = Annotations::from_recording(recording);
+    let named = named.buffers().iter().map(|b| Buffer {
+        name: b.name.name.clone(),
+        role: BufferRole::Shared,
+        address_space: 0,
+        va: b.name.at,
+        bytes: b.name.bytes,
+        element: b.name.form.as_ref().map_or(ElementType::U8, |f| f.element),
+    });
+    let all: Vec<Buffer> = recording.metadata.buffers.iter().cloned().chain(named).collect();
     batch(vec![
         column("name", all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
         column("role", all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),

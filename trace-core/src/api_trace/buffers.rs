@@ -1,5 +1,6 @@
 //! Device memory over time: allocations, frees and module variables, each with a name.
 
+use super::annotations::Annotations;
 use super::ranges::{Entry, Ranges};
 use super::rows::{has_succeeded, is_snapshot};
 use crate::GpuVa;
@@ -55,9 +56,11 @@ impl BufferKind {
 /// A range of device memory and its lifetime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceBuffer {
-    /// Name: that of a transfer that covers the whole buffer (`in0`, `out3`), of a variable, or `alloc 7`.
+    /// Name: that the program gave, that of a transfer that covers the whole buffer (`in0`, `out3`), of a variable, or
+    /// `alloc 7`.
     pub name: String,
-    /// Second name: that of the transfer from the buffer, if `name` comes from a transfer to it.
+    /// Second name: that of the transfer from the buffer, if `name` comes from a transfer to it; that of the first
+    /// transfer, if the program gave `name`.
     pub alias: Option<String>,
     /// First address.
     pub at: GpuVa,
@@ -119,7 +122,7 @@ impl Buffers {
                 _ => {}
             }
         }
-        tracker.finish()
+        tracker.finish(&Annotations::from_recording(recording))
     }
 
     /// Returns the buffers in the order of their allocation.
@@ -358,8 +361,8 @@ impl Tracker {
         });
     }
 
-    /// Returns all buffers with their names.
-    pub fn finish(mut self) -> Buffers {
+    /// Returns all buffers with their names. A name that the program gave comes first.
+    pub fn finish(mut self, annotations: &Annotations) -> Buffers {
         let mut names: HashMap<String, u32> = HashMap::new();
         let mut plain = 0usize;
         for (index, b) in self.list.iter_mut().enumerate() {
@@ -369,8 +372,11 @@ impl Tracker {
                 Some(format!("{word}{n}"))
             };
             let (input, output) = (called("in"), called("out"));
+            let lifetime = b.from..=b.to.unwrap_or(u64::MAX);
+            let given = annotations.name_within(b.at, b.bytes, lifetime).map(|n| &n.name.name);
             let wanted = match (b.kind, &input, &output) {
                 (BufferKind::Variable, ..) => b.name.clone(),
+                _ if given.is_some() => given.cloned().unwrap_or_default(),
                 (_, Some(name), _) | (_, None, Some(name)) => name.clone(),
                 _ => called("memory").unwrap_or_else(|| {
                     plain += 1;
@@ -390,7 +396,10 @@ impl Tracker {
                     break;
                 }
             }
-            b.alias = output.filter(|o| *o != wanted && input.is_some());
+            let first = if given.is_some() { input.clone() } else { None };
+            b.alias = first
+                .or(output)
+                .filter(|o| *o != wanted && (input.is_some() || given.is_some()));
             if let Some(also) = &b.alias {
                 names.entry(also.clone()).or_insert(index);
             }

@@ -1,5 +1,6 @@
 //! One pass over all events of an API trace.
 
+use super::annotations::Annotations;
 use super::arguments::little_endian;
 use super::buffers::Tracker;
 use super::order::OrderBuilder;
@@ -10,7 +11,8 @@ use super::{ApiTrace, BufferReference, BufferReferences, KernelLaunch, Reference
 use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
-    AllocationKind, ApiTraceMetadata, CallEvent, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, Recording,
+    AllocationKind, ApiTraceMetadata, CallEvent, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT,
+    Recording, is_annotation,
 };
 use crate::values::Values;
 use cuda_code::ptx::Ptx;
@@ -50,6 +52,7 @@ impl ApiTrace {
                 shown,
                 parameters,
                 metadata: metadata.clone(),
+                annotations: Annotations::from_recording(recording),
                 ..Self::default()
             },
             references: Vec::new(),
@@ -138,6 +141,9 @@ impl IndexBuilder<'_> {
                 .names
                 .get(row.name as usize)
                 .map_or("", String::as_str);
+            if is_annotation(name) {
+                return;
+            }
             self.in_snapshot = name.starts_with("snapshot").then(|| name == "snapshot at the begin");
             if self.in_snapshot.is_some() {
                 self.api_trace.snapshots.push((event, name.to_owned()));
@@ -269,7 +275,7 @@ impl IndexBuilder<'_> {
 
     fn finish(self) -> ApiTrace {
         let mut api_trace = self.api_trace;
-        api_trace.buffers = self.tracker.finish();
+        api_trace.buffers = self.tracker.finish(&api_trace.annotations);
         api_trace.references = self.references;
         api_trace.writes = Ranges::new(self.writes);
         api_trace.seen = Ranges::new(self.seen);

@@ -3,11 +3,16 @@
 //! The order of events is the host's: a call is where it returned. Streams and the [`OrderRow`]s between them give the
 //! order of work on the device.
 
+mod annotation_calls;
 mod content;
 mod event;
 mod metadata;
 mod rows;
 
+pub use annotation_calls::{
+    BufferName, BufferShape, MAX_NAME_BYTES, NAME_BUFFER_CALL, NOTE_CALL, NameError, RANGE_BEGIN_CALL, RANGE_END_CALL,
+    check_buffer_name, check_range_name, is_annotation,
+};
 pub use event::CallEvent;
 pub use metadata::{
     Api, ApiTraceMetadata, CallDevice, CallFunction, CallGlobal, CallModule, CallProcess, CallStream, CallWindow,

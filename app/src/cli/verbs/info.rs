@@ -1,6 +1,7 @@
 //! `info`: prints figures about a recording.
 
 mod driver_trace;
+mod program_ranges;
 mod run_counts;
 
 use crate::cli::failure::complain;
@@ -12,12 +13,16 @@ use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
 use clap::{Args as _, FromArgMatches as _};
 use driver_trace::DriverCounts;
 use kinescope_session::capture_info;
+use program_ranges::RangeCount;
 use run_counts::RunCounts;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use trace_core::api_trace::{Annotations, buffer_shapes};
 use trace_core::families::find_family;
 use trace_core::mmu;
-use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, Hardware, ProcessIndex};
+use trace_core::recording::{
+    AppliedEdit, BufferRole, Capture, ChainReport, ElementType, EventKind, Hardware, ProcessIndex,
+};
 use wasm_recording::is_wasm_run;
 
 pub const VERB: Verb = Verb {
@@ -87,6 +92,9 @@ struct Info {
     /// Content of an API trace; absent from register traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallCounts>,
+    /// Ranges that the program named, by name; absent if it named none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ranges: Vec<RangeCount>,
     /// Content of a recording of a WebAssembly run; absent from other recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<RunCounts>,
@@ -181,7 +189,7 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         mapped_pages = mapped_pages.saturating_add(reach.pages);
         unknown.extend(describe_problems(space.number, reach.problems, reach.first.as_ref()));
     }
-    let shapes = metadata.valid_shapes();
+    let shapes = buffer_shapes(recording);
     let buffer = |b: &trace_core::recording::Buffer| Buffer {
         name: b.name.clone(),
         role: b.role.name(),
@@ -190,6 +198,15 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         element: b.element.name(),
         shape: shapes.get(&b.name).cloned(),
     };
+    let named = Annotations::from_recording(recording);
+    let given = named.buffers().iter().map(|b| Buffer {
+        name: b.name.name.clone(),
+        role: BufferRole::Shared.name(),
+        va: format_hex(b.name.at.get()),
+        bytes: b.name.bytes,
+        element: b.name.form.as_ref().map_or(ElementType::U8, |f| f.element).name(),
+        shape: shapes.get(&b.name.name).cloned(),
+    });
     let info = Info {
         driver: metadata.identity.driver.clone(),
         board: metadata.identity.board.clone(),
@@ -210,7 +227,7 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         distinct_pages: opened.distinct_pages(),
         mapped_pages,
         address_spaces: metadata.address_spaces.len() as u64,
-        buffers: metadata.buffers.iter().map(buffer).collect(),
+        buffers: metadata.buffers.iter().map(buffer).chain(given).collect(),
         span_ns: Some(recording.span_ns()).filter(|_| !recording.counts_ticks()),
         span_ticks: Some(recording.span_ns()).filter(|_| recording.counts_ticks()),
         lost_events: metadata.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
@@ -228,6 +245,7 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         applied_edits: metadata.applied_edits.clone(),
         recorded: summarize_jobs(recording.chain_reports()),
         calls: call_counts(opened)?,
+        ranges: program_ranges::count(recording),
         run: run_counts::count(opened),
         driver_trace: driver_trace::count(opened)?,
         processes: metadata.processes.clone(),
@@ -367,6 +385,14 @@ fn text(opened: &SourceRecording, info: &Info, unknown: &[String], out: &mut Out
     rows.extend(capture.map(|(what, summary)| row(what, summary)));
     let edits = info.applied_edits.iter().map(capture_info::describe_edit);
     rows.extend(edits.map(|(what, message)| row(what, message)));
+    for range in &info.ranges {
+        let time = range.total_ns.map(|ns| format!(", {}", format_duration(ns)));
+        let times = format_count(range.times, "time");
+        rows.push(row(
+            "Range",
+            format!("{}: {times}{}", range.name, time.unwrap_or_default()),
+        ));
+    }
     out.table(&rows)?;
     for line in unknown {
         out.line(line)?;

@@ -14,8 +14,9 @@ use kinescope_session::{memory_trace, pattern};
 use serde::Serialize;
 use std::path::PathBuf;
 use trace_core::GpuVa;
+use trace_core::api_trace::NamedBuffer;
 use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, MAX_HITS, MAX_READ, elements_text};
-use trace_core::recording::{Buffer, ElementType};
+use trace_core::recording::{Buffer, BufferShape, ElementType};
 
 pub const VERB: Verb = Verb {
     name: "memory",
@@ -225,11 +226,21 @@ fn print_api_memory(arguments: &Arguments, opened: &SourceRecording, out: &mut O
         opened,
         &api_trace,
         (va.get(), bytes, event),
-        arguments.element,
+        file_form(arguments, api_trace.annotations().find_buffer(text), bytes),
         arguments.to.as_deref(),
         out,
     )?;
     Ok(Exit::differs_if(!whole))
+}
+
+/// Returns the element type that the user wants, or for a file the form that the program gave to all of these bytes.
+fn file_form(arguments: &Arguments, named: Option<&NamedBuffer>, bytes: u64) -> Option<BufferShape> {
+    let wanted = arguments.element.map(|element| BufferShape {
+        element,
+        shape: Vec::new(),
+    });
+    let named = named.filter(|n| arguments.to.is_some() && n.name.bytes == bytes);
+    wanted.or_else(|| named?.name.form.clone())
 }
 
 fn state_name(state: ByteState) -> &'static str {

@@ -29,6 +29,7 @@ use replay_engine::tune::OutputTolerance;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use trace_core::Recording;
+use trace_core::api_trace::buffer_shapes;
 use trace_core::families;
 use wasm::RunReplay;
 
@@ -307,7 +308,7 @@ fn write(
             output::write(path, &outcome.recording)?;
         }
     }
-    let mut shapes = recording.metadata.valid_shapes();
+    let mut shapes = buffer_shapes(recording);
     shapes.extend(arguments.types.iter().map(|t| (t.name.clone(), t.shape.clone())));
     for (name, file) in &arguments.outputs {
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {

@@ -103,6 +103,7 @@ pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -
         Some(CopyKind::DeviceToHost) => r.streams.add_readback(&r.trace, begun, key, work, row),
         _ => r.trace.record(begun, CallEvent::Copy(row), EntryPayload::Nothing),
     }
+    r.annotations.follow_copy(&r.trace, &row);
     if done {
         r.streams.stream_done(&r.trace, key);
     }

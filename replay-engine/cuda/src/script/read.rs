@@ -4,10 +4,11 @@ use super::{GRANULE, MAPPED_TWICE, MemoryAlias, Script, ScriptBuffer, Step, Tran
 use crate::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::GpuVa;
+use trace_core::api_trace::Annotations;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_CAPTURED, CallEvent, CallRow, CopyKind, CopyRow,
-    LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
+    LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording, is_annotation,
 };
 
 /// Number of events between two checks for cancellation.
@@ -70,6 +71,7 @@ impl<'a> ScriptReader<'a> {
             recording,
             script: Script {
                 metadata,
+                annotations: Annotations::from_recording(recording),
                 ..Script::default()
             },
             ranges: BTreeMap::new(),
@@ -136,7 +138,7 @@ impl<'a> ScriptReader<'a> {
                     of: GpuVa::new(of),
                 },
             );
-        } else {
+        } else if !is_annotation(name) {
             self.at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
         }
         Ok(())
@@ -179,9 +181,11 @@ impl<'a> ScriptReader<'a> {
             return;
         }
         let n = self.script.inputs.len();
+        let numbered = self.names.name_transfer(word, row.to, row.total());
+        let given = self.given_name(row.to, row.total(), event).filter(|_| word != MEMORY);
         self.script.inputs.push(Transfer {
             event,
-            name: self.names.name_transfer(word, row.to, row.total()),
+            name: given.unwrap_or(numbered),
             snapshot: word == MEMORY,
             row,
         });
@@ -192,15 +196,24 @@ impl<'a> ScriptReader<'a> {
         let snapshot = c.stream == OrderRow::NONE;
         let stream = if snapshot { 0 } else { c.stream };
         let n = self.script.outputs.len();
+        let numbered = self
+            .names
+            .name_output(if snapshot { AFTER } else { "out" }, c.from, c.total());
+        let given = self.given_name(c.from, c.total(), event).filter(|_| !snapshot);
+        let given = given.map(|name| self.names.count_output(name));
         self.script.outputs.push(Transfer {
             event,
-            name: self
-                .names
-                .name_output(if snapshot { AFTER } else { "out" }, c.from, c.total()),
+            name: given.unwrap_or(numbered),
             row: CopyRow { stream, ..c },
             snapshot,
         });
         self.script.steps.push((event, Step::Output(n)));
+    }
+
+    /// Returns the name that the program gave to exactly this memory.
+    fn given_name(&self, at: u64, bytes: Option<u64>, event: u64) -> Option<String> {
+        let found = self.script.annotations.name_of(GpuVa::new(at), bytes?, event)?;
+        Some(found.name.name.clone())
     }
 
     fn add_launch(&mut self, event: u64, l: LaunchRow) -> Result<(), CudaReplayError> {
@@ -360,6 +373,11 @@ impl TransferNames {
     /// `out0.1`, `out0.2`.
     fn name_output(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
         let name = self.name_transfer(word, at, bytes);
+        self.count_output(name)
+    }
+
+    /// Returns the name of an output with a suffix, if an earlier output has the name.
+    fn count_output(&mut self, name: String) -> String {
         let times = self.times.entry(name.clone()).or_default();
         *times += 1;
         match *times - 1 {

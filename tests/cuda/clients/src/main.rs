@@ -5,6 +5,7 @@
 //! do not depend on recorders, and run on NVIDIA's driver and on the tests' stand-in.
 #![allow(unsafe_code, clippy::print_stdout, reason = "programs that call a driver, and print")]
 
+mod annotations;
 mod gpu;
 mod math_libraries;
 mod options;

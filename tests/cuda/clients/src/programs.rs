@@ -1,5 +1,6 @@
 //! List of the programs, by name.
 
+mod annotated;
 mod arrays;
 mod assembled;
 mod blas;
@@ -33,8 +34,9 @@ use crate::result::ProgramResult;
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
-const PROGRAMS: [(&str, Program); 38] = [
+const PROGRAMS: [(&str, Program); 39] = [
     ("vector_add", simple::vector_add),
+    ("annotated", annotated::annotated),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
     ("stride", simple::stride),

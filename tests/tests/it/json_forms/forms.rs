@@ -23,7 +23,13 @@ pub const INFO: Form = form(
     "Info",
     "driver:s board:s events:n reads:n writes:n undecoded:n~ interrupts:n polls:n jobs:n pages:n zero_pages:n \
      distinct_pages:n mapped_pages:n address_spaces:n buffers:a span_ns:n? span_ticks:n~ lost_events:n gpu:o \
-     family:s queues:a~ source:s capture:o~ applied_edits:a~ recorded:o? processes:o~ calls:o~ run:o~ driver_trace:o~",
+     family:s queues:a~ source:s capture:o~ applied_edits:a~ recorded:o? processes:o~ calls:o~ ranges:a~ run:o~ \
+     driver_trace:o~",
+);
+pub const RANGE_COUNT: Form = form(
+    "app/src/cli/verbs/info/program_ranges.rs",
+    "RangeCount",
+    "name:s times:n first_event:n last_event:n total_ns:n?",
 );
 pub const RUN_COUNTS: Form = form(
     "app/src/cli/verbs/info/run_counts.rs",

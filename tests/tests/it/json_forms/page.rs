@@ -53,6 +53,7 @@ const PAGE: &[Section] = &[
             ("`buffers[]`", &forms::INFO_BUFFER),
             ("`recorded`", &forms::JOB_RESULTS),
             ("`calls`", &forms::CALL_COUNTS),
+            ("`ranges[]`", &forms::RANGE_COUNT),
             ("`run`", &forms::RUN_COUNTS),
             ("`run.translation`", &forms::RUN_TRANSLATION),
             ("`run.traps[]`", &forms::RUN_TRAP_COUNT),

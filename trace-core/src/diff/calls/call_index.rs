@@ -159,8 +159,15 @@ impl CallIndex {
             }
     }
 
-    /// Returns the name of a copy's content: `in0`, `out3`, or the memory that it refers to.
+    /// Returns the name of a copy's content: the name that the program gave, `in0`, `out3`, or the memory that it refers to.
     pub(super) fn name(&self, event: u64, row: &CopyRow) -> String {
+        let given = copy_key(row).and_then(|(_, at, bytes)| {
+            let annotations = self.api_trace.annotations();
+            annotations.name_of(GpuVa::new(at), bytes, event)
+        });
+        if let Some(given) = given {
+            return given.name.name.clone();
+        }
         let number = copy_key(row).and_then(|c| Some((c.0, *self.carried.get(&c)?)));
         match number {
             Some((true, n)) => format!("in{n}"),

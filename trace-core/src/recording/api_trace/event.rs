@@ -1,5 +1,6 @@
 //! A call as one of its rows, and its description.
 
+use super::annotation_calls::{describe_arguments, is_annotation};
 use super::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow,
     FillRow, LaunchRow, OrderKind, OrderRow,
@@ -168,6 +169,13 @@ impl Recording {
         let call = self.events.call(event)?;
         let mut text = call.describe(self.api());
         let CallEvent::Call(row) = call else { return Some(text) };
+        if let Some(name) = self.call_name(&row).filter(|n| is_annotation(n)) {
+            let bytes = self.events.call_arguments(row.arguments_at, row.arguments);
+            if let Some(arguments) = bytes.and_then(|b| describe_arguments(name, &b)) {
+                let _ = write!(text, " {arguments}");
+            }
+            return Some(text);
+        }
         let names = self.api().and_then(|m| m.argument_names.get(row.name as usize));
         let Some(names) = names.filter(|n| n.iter().any(|n| !n.is_empty())) else {
             return Some(text);

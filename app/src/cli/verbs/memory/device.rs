@@ -12,7 +12,7 @@ use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, ContentState, DeviceBytes, MAX_READ_BYTES};
 use trace_core::memory::elements_text;
 use trace_core::progress::Progress;
-use trace_core::recording::ElementType;
+use trace_core::recording::{BufferShape, ElementType};
 use wasm_recording::{CopyStream, is_whole_run};
 
 /// A buffer, with what is known of it before an event.
@@ -161,7 +161,7 @@ pub fn print_memory(
     opened: &SourceRecording,
     api_trace: &ApiTrace,
     (va, bytes, event): (u64, u64, u64),
-    element: Option<ElementType>,
+    form: Option<BufferShape>,
     to: Option<&Path>,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
@@ -171,6 +171,7 @@ pub fn print_memory(
              and --bytes"
         )));
     }
+    let element = form.as_ref().map(|f| f.element);
     let read = api_trace.read(
         &opened.recording,
         GpuVa::new(va)..GpuVa::new(va.saturating_add(bytes)),
@@ -194,8 +195,9 @@ pub fn print_memory(
         }
     }
     if let Some(path) = to {
-        let element = element.unwrap_or(ElementType::U8);
-        buffers::write_file(path, element, &[], &read.bytes).map_err(|e| Failure::usage(e.to_string()))?;
+        let shape = form.map(|f| f.shape).unwrap_or_default();
+        buffers::write_file(path, element.unwrap_or(ElementType::U8), &shape, &read.bytes)
+            .map_err(|e| Failure::usage(e.to_string()))?;
     } else if !out.is_json() {
         text(va, &read, element, out)?;
     }

@@ -3,7 +3,7 @@
 use super::label::{LANE, SHORTEST, describe_count};
 use super::lane::Lane;
 use super::scale::{Scale, SingleEvent, event_x};
-use super::{reference_lane, streams};
+use super::{program_ranges, reference_lane, streams};
 use crate::theme::{Palette, SOFT, mono_small, palette, small, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use kinescope_files::scene::Selection;
@@ -27,6 +27,7 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane
                 streams::stream(doc, ui, scale, single, lanes, row);
             }
         }
+        Lane::Ranges(level) => program_ranges::draw(doc, ui, scale, row, *level),
         Lane::MemoryUse => streams::draw_memory_use(doc, ui, scale, row),
         Lane::Failed => {
             let list = doc.derived.api_trace.as_ref().map_or(&[][..], |c| c.failed_calls());

@@ -1,7 +1,7 @@
 //! The lanes of the timeline, and their names.
 
 use super::scale::Scale;
-use super::streams;
+use super::{program_ranges, streams};
 use kinescope_session::Document;
 use trace_core::RegOffset;
 
@@ -22,6 +22,8 @@ pub enum Lane {
     Block(usize),
     /// Launches, copies and stream orders of a stream, by its number.
     Stream(usize),
+    /// Ranges that the program named, by their level of nesting.
+    Ranges(usize),
     /// Allocated device memory.
     MemoryUse,
     /// Calls that failed.
@@ -65,6 +67,7 @@ pub fn list_visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     if !scale.spans.polls.is_empty() {
         out.push(Lane::Polls);
     }
+    out.extend((0..program_ranges::count_levels(doc)).map(Lane::Ranges));
     let streams = streams::list_streams(doc);
     for (n, lanes) in streams.iter().enumerate() {
         let seen = |lane: Option<usize>| lane.is_some_and(|l| scale.pixels.total(l) != (0, 0));
@@ -100,6 +103,7 @@ pub fn key(doc: &Document, lane: &Lane) -> String {
             format!("block {name}")
         }
         Lane::Stream(n) => format!("stream {n}"),
+        Lane::Ranges(level) => program_ranges::name(*level),
         Lane::MemoryUse => "memory".into(),
         Lane::Failed => "failed".into(),
         Lane::Pin(r) => format!("register {r:#x}"),
@@ -147,6 +151,7 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             let name = call_stream.map(|s| s.name.clone()).filter(|n| !n.is_empty());
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }
+        Lane::Ranges(level) => (program_ranges::name(*level), ""),
         Lane::MemoryUse => ("memory".into(), "allocated"),
         Lane::Failed => ("failed".into(), "calls"),
         Lane::Pin(r) => (doc.derived.register_name(*r), ""),

@@ -4,7 +4,7 @@ use super::draw;
 use super::label::{describe_count, lane_font};
 use super::lane::{Lane, name};
 use super::scale::{Scale, SingleEvent, event_x};
-use super::streams;
+use super::{program_ranges, streams};
 use crate::theme::{mono_small, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
@@ -314,6 +314,12 @@ pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -
             if let Some(api_trace) = &doc.derived.api_trace {
                 let at = axis.event_at(scale.axis, scale.position(x));
                 return streams::describe_memory_use(api_trace, at);
+            }
+        }
+        Some(Lane::Ranges(level)) => {
+            let at = axis.event_at(scale.axis, scale.position(x));
+            if let Some(message) = program_ranges::describe(doc, *level, at) {
+                return message;
             }
         }
         Some(Lane::Phases) => {
