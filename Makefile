@@ -8,7 +8,7 @@ help:
 	@echo "make test-full               the rest: boards in QEMU, arm64, lints, real windows, other readers; TESTS=NAME: only tests whose names contain it"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make python                  package Kinescope for Python into target/python/wheels (PROFILE=dev: a fast build)"
-	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, xref, state, screen, diff, images, filter, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali, campaign)"
+	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, xref, state, screen, diff, images, filter, event_table, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali, campaign)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
 	@echo "make test-cuda               on a machine with an NVIDIA GPU: CUDA programs and nets recorded, replayed, tuned (PARTS=...)"

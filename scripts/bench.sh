@@ -1,7 +1,7 @@
 #!/bin/sh
 # make bench: every benchmark, or the one named. Figures are ratios of one run on one machine; what else it does
 # meanwhile shows in the load that is printed before and after.
-# Use: scripts/bench.sh [import|open|scale|page_tables|xref|state|screen|diff|images|filter|per_action|compute|trace|size|channel_plan|cuda_hooks|software_mali|campaign]
+# Use: scripts/bench.sh [import|open|scale|page_tables|xref|state|screen|diff|images|filter|event_table|per_action|compute|trace|size|channel_plan|cuda_hooks|software_mali|campaign]
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -44,7 +44,7 @@ measure() {
         open | page_tables | xref | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
         # The window, optimised: its first build takes a quarter of an hour.
         scale) cargo bench --locked --package kinescope --bench "$1" ;;
-        filter)
+        filter | event_table)
             with_duckdb
             cargo bench --locked --package trace-query --bench "$1" ;;
         # The second one needs nats-server, and is skipped without it.
@@ -62,14 +62,14 @@ measure() {
         # Against Mesa's GLES driver for processors, with whatever of it the machine has (Debian: libegl1).
         software_mali) LIBGL_ALWAYS_SOFTWARE=1 cargo bench --locked --package gles-programs --bench "$1" ;;
         *)
-            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, xref, state, screen, diff, images, filter, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali, campaign)" >&2
+            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, xref, state, screen, diff, images, filter, event_table, per_action, compute, trace, size, channel_plan, cuda_hooks, software_mali, campaign)" >&2
             exit 2
             ;;
     esac
 }
 
 load before
-for name in ${1:-import open scale page_tables xref state screen diff images filter per_action compute trace size channel_plan cuda_hooks software_mali campaign}; do
+for name in ${1:-import open scale page_tables xref state screen diff images filter event_table per_action compute trace size channel_plan cuda_hooks software_mali campaign}; do
     echo "== $name"
     measure "$name"
 done

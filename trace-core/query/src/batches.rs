@@ -2,6 +2,7 @@
 
 use crate::batch::BATCH;
 use crate::error::TableError;
+use crate::event_batches::{BatchRows, EventBatches};
 use crate::tables::{self, Table};
 use arrow_array::RecordBatch;
 use std::num::NonZero;
@@ -24,7 +25,8 @@ pub struct CollectedTable {
     pub problems: Vec<String>,
 }
 
-/// Builds a table in memory, with the rows and columns that [`crate::export`] writes. Events are built on all cores.
+/// Builds a table in memory, with the rows and columns that [`crate::export`] writes. Events are built on all cores, and
+/// their texts are `string_view`, which consumers in memory take without a copy.
 ///
 /// # Errors
 /// When a batch cannot be built, or the work is cancelled.
@@ -36,7 +38,9 @@ pub fn collect_table(
 ) -> Result<CollectedTable, TableError> {
     if table == Table::Events {
         let rows = recording.events.len();
-        return collect_parts(rows, progress, |range| tables::events(recording, range.len(), range));
+        return collect_parts(recording, rows, progress, |builder, range| {
+            builder.build(&BatchRows::Range(range))
+        });
     }
     let mut batches = Vec::new();
     let problems = tables::build_table(table, recording, timeline, progress, &mut |batch| {
@@ -56,23 +60,24 @@ pub fn collect_events(
     progress: &Progress,
 ) -> Result<CollectedTable, TableError> {
     let chosen: Vec<usize> = chosen.iter().filter_map(|e| usize::try_from(e).ok()).collect();
-    collect_parts(chosen.len(), progress, |range| {
-        let part = chosen.get(range).unwrap_or_default();
-        tables::events(recording, part.len(), part.iter().copied())
+    collect_parts(recording, chosen.len(), progress, |builder, range| {
+        builder.build(&BatchRows::List(chosen.get(range).unwrap_or_default()))
     })
 }
 
 /// Builds `rows` rows in batches, each by `build` from its range of rows.
 fn collect_parts(
+    recording: &Recording,
     rows: usize,
     progress: &Progress,
-    build: impl Fn(std::ops::Range<usize>) -> Result<RecordBatch, TableError> + Sync,
+    build: impl Fn(&mut EventBatches<'_>, std::ops::Range<usize>) -> Result<RecordBatch, TableError> + Sync,
 ) -> Result<CollectedTable, TableError> {
     progress.set_total(rows as u64);
     let parts = rows.div_ceil(BATCH).max(1);
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, RecordBatch)>, TableError> {
         let mut built = Vec::new();
+        let mut builder = EventBatches::new(recording);
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
             if part >= parts {
@@ -80,7 +85,7 @@ fn collect_parts(
             }
             let range = part * BATCH..rows.min((part + 1) * BATCH);
             progress.advance(range.len() as u64)?;
-            built.push((part, build(range)?));
+            built.push((part, build(&mut builder, range)?));
         }
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -106,6 +111,7 @@ fn collect_parts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::cast::AsArray as _;
     use trace_core::RegOffset;
     use trace_core::recording::{Access, EventsBuilder};
 
@@ -139,13 +145,51 @@ mod tests {
         batches
     }
 
+    /// Compares batches cell by cell: texts are `string_view` on the left and `string` on the right.
+    fn assert_same_cells(got: &[RecordBatch], expected: &[RecordBatch]) {
+        assert_eq!(got.len(), expected.len());
+        for (a, b) in got.iter().zip(expected) {
+            assert_eq!((a.num_rows(), a.num_columns()), (b.num_rows(), b.num_columns()));
+            for (n, (x, y)) in a.columns().iter().zip(b.columns()).enumerate() {
+                let name = a.schema().field(n).name().clone();
+                assert_eq!(&name, b.schema().field(n).name());
+                match (x.as_string_view_opt(), y.as_string_opt::<i32>()) {
+                    (Some(x), Some(y)) => assert!(x.iter().eq(y.iter()), "{name}"),
+                    _ => assert_eq!(x, y, "{name}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn events_of_a_sample_have_the_cells_of_an_export() {
+        for name in ["vecadd.kine", "digits.kine", "cuda/net.kine"] {
+            let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../../sample-traces")
+                .join(name);
+            let recording = trace_core::container::open(&file).unwrap();
+            let (timeline, progress) = (Timeline::default(), Progress::new());
+            let collected = collect_table(Table::Events, &recording, &timeline, &progress).unwrap();
+            assert_same_cells(&collected.batches, &build_in_order(&recording));
+            let every_third = Selection::from_iter((0..recording.events.len() as u64).step_by(3));
+            let mut expected = Vec::new();
+            let take = &mut |batch| {
+                expected.push(batch);
+                Ok(())
+            };
+            tables::build_selected_events(&recording, &every_third, &progress, take).unwrap();
+            let selected = collect_events(&recording, &every_third, &progress).unwrap();
+            assert_same_cells(&selected.batches, &expected);
+        }
+    }
+
     #[test]
     fn collected_events_are_in_order() {
         for rows in [0, 1, 70_000, 200_000] {
             let recording = recording(rows);
             let (timeline, progress) = (Timeline::default(), Progress::new());
             let collected = collect_table(Table::Events, &recording, &timeline, &progress).unwrap();
-            assert_eq!(collected.batches, build_in_order(&recording), "{rows}");
+            assert_same_cells(&collected.batches, &build_in_order(&recording));
             let chosen = Selection::from_iter(0..u64::from(rows));
             let selected = collect_events(&recording, &chosen, &progress).unwrap();
             assert_eq!(selected.batches, collected.batches, "{rows}");

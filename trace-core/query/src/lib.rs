@@ -10,12 +10,14 @@ mod batches;
 mod columns;
 mod csv;
 mod error;
+mod event_batches;
 mod export;
 mod intervals;
 mod registers;
 mod shaders;
 mod statistics;
 mod tables;
+mod text_pool;
 
 pub use batches::{CollectedTable, collect_events, collect_table};
 pub use columns::{Cells, ColumnWriter, write_columns};
