@@ -57,10 +57,16 @@ fn serve_program() -> u8 {
 /// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn main() -> u8 {
+    run_arguments(std::env::args_os().collect())
+}
+
+/// Runs the command line with these arguments, the first of which is the name of the program, and returns its exit code.
+/// The process is the command's: its signals, and its standard input and output.
+#[must_use]
+pub fn run_arguments(arguments: Vec<OsString>) -> u8 {
     if let Err(e) = crate::bus::install() {
         eprintln!("kinescope: cannot handle SIGBUS: {e}; if a recording shrinks while it is read, no message names it");
     }
-    let arguments: Vec<OsString> = std::env::args_os().collect();
     // Not verbs for users: another process of this program uses them to replay on a CUDA device or on channels.
     let word = arguments
         .get(1)

@@ -1,7 +1,7 @@
 //! The replay targets that this program can reach: built-in simulators, QEMU devices, and devices of paired agents.
 
 use device_mali::{Model, ModelData, SoftwareMali};
-use replay_cuda::{CudaTargets, WorkerProcesses, current_program};
+use replay_cuda::{CudaTargets, WorkerProcesses, program_command};
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::targets::{self, Factories, ReplayTarget, TargetName};
 use replay_engine::client::{Client, ClientError, Endpoint, Lease};
@@ -48,12 +48,11 @@ pub const PLAY_CHANNEL: &str = "play-channel";
 /// example a test.
 pub const WORKER_VARIABLE: &str = "KINESCOPE_CALLS_PLAYER";
 
-/// Returns the command of a worker process: this program with a command word.
+/// Returns the command of a worker process: this program, or the one that contains it, with a command word.
 #[must_use]
 pub fn worker_command(word: &str) -> Command {
     let named = std::env::var_os(WORKER_VARIABLE).filter(|v| !v.is_empty());
-    let program = named.map_or_else(current_program, PathBuf::from);
-    let mut command = Command::new(program);
+    let mut command = named.map_or_else(program_command, Command::new);
     command.arg(word);
     command
 }

@@ -15,7 +15,7 @@ pub use open_recording::EmbeddedRecording;
 pub use pictures::{Picture, render_picture};
 
 /// Verbs that another program may run: they start no program, ask no question and change no keys.
-pub const EMBEDDED_VERBS: [&str; 26] = [
+pub const EMBEDDED_VERBS: [&str; 27] = [
     "apply",
     "channels",
     "check",
@@ -41,8 +41,15 @@ pub const EMBEDDED_VERBS: [&str; 26] = [
     "shader",
     "stats",
     "targets",
+    "tune",
     "verify",
 ];
+
+/// Sets the words that start the command line of this package in a process of its own: a program and its first arguments.
+/// Targets that need a worker process start it. Returns `false` if the words were set before.
+pub fn set_program_words(words: Vec<OsString>) -> bool {
+    replay_cuda::set_program_words(words)
+}
 
 /// Runs work with a progress that the watch of this thread observes.
 ///
@@ -61,11 +68,16 @@ pub struct VerbOutput {
     pub code: u8,
 }
 
-/// Runs a verb on this thread, as the command line does. `arguments` begin with its name.
+/// Runs a verb on this thread, as the command line does. `arguments` begin with its name. The files of `held` recordings
+/// are not opened again.
 ///
 /// # Errors
 /// When the verb is not one of [`EMBEDDED_VERBS`], an argument is not valid, or the verb cannot do its work.
-pub fn run_verb(arguments: &[OsString], json: bool) -> Result<VerbOutput, Failure> {
+pub fn run_verb(arguments: &[OsString], json: bool, held: &[&EmbeddedRecording]) -> Result<VerbOutput, Failure> {
+    source::with_held(held.iter().map(|r| r.source()), || run_matched_verb(arguments, json))
+}
+
+fn run_matched_verb(arguments: &[OsString], json: bool) -> Result<VerbOutput, Failure> {
     let (name, rest) = match arguments.split_first() {
         Some((name, rest)) => (name.to_string_lossy(), rest),
         None => return Err(Failure::usage("no verb was given").with_kind(FailureKind::Arguments)),
@@ -132,7 +144,7 @@ mod tests {
 
     #[test]
     fn verbs_that_start_programs_are_refused() {
-        let refused = run_verb(&["run".into(), "true".into()], false);
+        let refused = run_verb(&["run".into(), "true".into()], false, &[]);
         assert_eq!(refused.unwrap_err().kind(), FailureKind::Arguments);
     }
 }

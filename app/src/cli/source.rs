@@ -28,6 +28,10 @@ pub struct Source {
 impl Source {
     /// Opens or imports the recording.
     pub fn open(&self) -> Result<SourceRecording, Failure> {
+        if let Some(recording) = find_held(&self.file) {
+            note_opened(&self.file, &recording);
+            return Ok(SourceRecording::new(&self.file, recording));
+        }
         let read = progress_line::run_with_progress("reading", |progress, doing| {
             let read = source::open(&self.file, progress, || doing.set("running job chains"));
             read.map_err(|e| Failure::file(&self.file, e).with_kind(FailureKind::Open))
@@ -55,7 +59,26 @@ impl Source {
     }
 }
 
+/// Runs work that uses recordings which another program holds open, instead of opening their files again.
+pub fn with_held<'a, T>(held: impl IntoIterator<Item = &'a SourceRecording>, work: impl FnOnce() -> T) -> T {
+    // A verb whose answer depends on the damage that it meets itself, or on a message about a cut file, opens the file.
+    let is_whole = |s: &&SourceRecording| !s.recording.damage.has_damage() && s.find_truncation().is_none();
+    let held = held.into_iter().filter(is_whole);
+    let held = held.map(|s| (s.file.clone(), s.recording.clone())).collect();
+    let before = HELD.replace(held);
+    let done = work();
+    HELD.replace(before);
+    done
+}
+
+/// Returns a recording that is held open, by its path. The clone shares its data.
+fn find_held(file: &Path) -> Option<Recording> {
+    HELD.with_borrow(|all| Some(all.iter().find(|(path, _)| path == file)?.1.clone()))
+}
+
 thread_local! {
+    /// Recordings that verbs of this thread need not open.
+    static HELD: RefCell<Vec<(PathBuf, Recording)>> = const { RefCell::new(Vec::new()) };
     /// Parts of the opened recordings that show which events are lost to damage. A verb opens them on its own thread.
     static OPENED: RefCell<Vec<(PathBuf, Recording)>> = const { RefCell::new(Vec::new()) };
 }

@@ -57,5 +57,7 @@ pub use support::{CudaSupport, verify};
 pub use target::{CudaReplayDevice, list_devices_in_worker};
 pub use tuner::{TunerError, tune};
 
-pub use worker_process::{WorkerOutcome, WorkerProcesses, current_program, run_worker};
+pub use worker_process::{
+    WorkerOutcome, WorkerProcesses, current_program, program_command, run_worker, set_program_words,
+};
 pub use worker_protocol::{Answer, DeviceEntry, OutputReport, ReplayReport, Request};

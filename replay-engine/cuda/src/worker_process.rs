@@ -5,11 +5,12 @@ use super::worker_protocol::{AHEAD_VARIABLE, Answer, DeviceEntry, MAX_TEXT, Repl
 use crate::tune::ProgressLog;
 use replay_engine::memory_trace::MemoryTraceReport;
 use replay_engine::tune::TuneReport;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -37,6 +38,29 @@ pub fn current_program() -> PathBuf {
         .ok()
         .filter(|path| path.exists())
         .unwrap_or_else(kept)
+}
+
+/// The words that start this program, if they are not those of [`current_program`].
+static PROGRAM_WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Sets the words that start this program as a worker, for a library in another program: that program and its first
+/// arguments. Returns `false` if they were set before; then the earlier words stay.
+pub fn set_program_words(words: Vec<OsString>) -> bool {
+    PROGRAM_WORDS.set(words).is_ok()
+}
+
+/// Returns the command that starts this program, to add arguments to: [`current_program`], or the words of
+/// [`set_program_words`].
+#[must_use]
+pub fn program_command() -> Command {
+    match PROGRAM_WORDS.get().and_then(|words| words.split_first()) {
+        Some((program, first)) => {
+            let mut command = Command::new(program);
+            command.args(first);
+            command
+        }
+        None => Command::new(current_program()),
+    }
 }
 
 /// Starts worker processes: a program that calls [`super::worker::serve_request`] on its standard input and output.

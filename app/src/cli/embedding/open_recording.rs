@@ -25,6 +25,11 @@ impl EmbeddedRecording {
         opened.map(Self)
     }
 
+    /// Returns the recording as verbs open it.
+    pub(super) fn source(&self) -> &SourceRecording {
+        &self.0
+    }
+
     /// Returns its file or folder, as given.
     #[must_use]
     pub fn path(&self) -> &Path {

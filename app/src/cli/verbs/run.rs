@@ -13,7 +13,7 @@ use remote_agent::{AgentPrograms, AgentTarget, ProgramRecording};
 use remote_worker::{
     LibraryLink, LocalWorkers, ProgramServer, ProgramSocket, WorkerReport, device_environment, program_environment,
 };
-use replay_cuda::current_program;
+use replay_cuda::program_command;
 use replay_engine::client::ClientError;
 use replay_engine::client::targets::{TargetName, parse};
 use serde::Serialize;
@@ -260,7 +260,7 @@ fn open_server(
         RunTarget::Cuda(device) => {
             let recorder = recording.map_or_else(Vec::new, RunRecording::environment);
             let command = move || {
-                let mut command = Command::new(current_program());
+                let mut command = program_command();
                 command
                     .envs(device_environment(&[device]))
                     .envs(recorder.iter().map(|(name, value)| (name, value)));
