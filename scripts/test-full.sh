@@ -88,7 +88,7 @@ step "waveforms and traces, read by wellen and by Perfetto's schema" \
 # The Python package, in an environment of its own. Its tests start the program that is built above.
 if python3 -m venv --help >/dev/null 2>&1; then
     step "the Python package builds, and its tests pass" scripts/python.sh test
-    grep -E '^(speed relative to Parquet|[0-9]+ events: built)' target/step.log
+    grep -E '^(speed relative to Parquet|[0-9]+ events with)' target/step.log
 else
     say "skipped: the Python package (no python3 with venv)"
 fi

@@ -10,7 +10,12 @@
 Tables offer the Arrow PyCapsule interface: `polars.DataFrame(table)`, `pyarrow.table(table)` and DuckDB take them.
 """
 
+import sys as _sys
+
+from . import _kinescope
 from ._kinescope import Table
+from .annotations import is_recorded, mark, name, range
+from .arrays import ArrayComparison
 from .comparison import Difference, diff
 from .errors import (
     ArgumentError,
@@ -25,15 +30,18 @@ from .errors import (
 )
 from .recordings import Buffer, Picture, Recording, open
 from .replay import Edits, Outcome, Plan, targets
+from .tuning import Launch, Tuning, tune
 
 __all__ = [
     "ArgumentError",
+    "ArrayComparison",
     "Buffer",
     "Difference",
     "Edits",
     "Error",
     "FilterError",
     "InternalError",
+    "Launch",
     "OpenError",
     "Outcome",
     "Picture",
@@ -44,7 +52,17 @@ __all__ = [
     "ReplayError",
     "Table",
     "TargetError",
+    "Tuning",
     "diff",
+    "is_recorded",
+    "mark",
+    "name",
     "open",
+    "range",
     "targets",
+    "tune",
 ]
+
+# Targets such as cuda:0 need a worker process: this interpreter runs the command line for them.
+if _sys.executable:
+    _kinescope.set_program_words([_sys.executable, "-m", "kinescope"])

@@ -43,18 +43,29 @@ def observe(progress: Progress) -> Iterator[Observer | None]:
         yield show
 
 
-def run(arguments: Sequence[str], *, path: Path | None = None, progress: Progress = None) -> tuple[Any, int]:
+def run(
+    arguments: Sequence[str],
+    *,
+    path: Path | None = None,
+    progress: Progress = None,
+    held: Sequence[_kinescope.OpenRecording] = (),
+) -> tuple[Any, int]:
     """Runs a verb. Returns the value that it prints with `--json`, and its exit code: 0, or 1 for differences."""
-    text, code = run_bytes(arguments, path=path, progress=progress)
+    text, code = run_bytes(arguments, path=path, progress=progress, held=held)
     return json.loads(text), code
 
 
 def run_bytes(
-    arguments: Sequence[str], *, path: Path | None = None, progress: Progress = None, as_json: bool = True
+    arguments: Sequence[str],
+    *,
+    path: Path | None = None,
+    progress: Progress = None,
+    as_json: bool = True,
+    held: Sequence[_kinescope.OpenRecording] = (),
 ) -> tuple[bytes, int]:
-    """Runs a verb. Returns what it prints, as JSON or as text, and its exit code."""
+    """Runs a verb without opening the files of `held` recordings again. Returns what it prints, as JSON or as text, and its exit code."""
     with observe(progress) as observer:
-        return _kinescope.run_verb(list(arguments), json=as_json, progress=observer, path=path)
+        return _kinescope.run_verb(list(arguments), json=as_json, progress=observer, path=path, held=list(held))
 
 
 def table(name: str, rows: Any) -> _kinescope.Table:

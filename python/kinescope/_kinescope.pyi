@@ -43,8 +43,18 @@ def run_verb(
     json: bool = True,
     progress: _Observer = None,
     path: str | os.PathLike[str] | None = None,
+    held: Sequence[OpenRecording] = (),
 ) -> tuple[bytes, int]:
-    """Runs a verb. Returns what it prints and its exit code: 0, or 1 for differences and findings."""
+    """Runs a verb without opening the files of `held` recordings again.
+
+    Returns what it prints and its exit code: 0, or 1 for differences and findings.
+    """
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Runs the command line as a process of its own does, and returns its exit code. The first argument is its name."""
+
+def set_program_words(words: Sequence[str]) -> bool:
+    """Sets the words that start the command line in a process of its own. Returns whether they were not set before."""
 
 def table_of_rows(name: str, rows: bytes) -> Table:
     """Returns a table with declared columns from a JSON array of objects."""

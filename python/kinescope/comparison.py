@@ -27,29 +27,33 @@ class Difference:
         self.a = a
         self.b = b
         self._words = ["diff", str(a.path), str(b.path), *words]
-        self.report, _ = _calls.run(self._words, path=a.path, progress=progress)
+        self._held = [a._open, b._open]
+        self.report, _ = _calls.run(self._words, path=a.path, progress=progress, held=self._held)
 
     @property
     def same(self) -> bool:
         """Whether no compared part differs."""
-        return self.report["same"]
+        same: bool = self.report["same"]
+        return same
 
     @property
     def summary(self) -> str:
         """The earliest cause and its consequences, in one sentence."""
-        return self.report["summary"]
+        summary: str = self.report["summary"]
+        return summary
 
     @property
     def event(self) -> int | None:
         """The event of the first recording where the recordings part, or `None`."""
-        first = self.report.get("first_difference") or {}
-        return first.get("a_event")
+        first: dict[str, Any] = self.report.get("first_difference") or {}
+        event: int | None = first.get("a_event")
+        return event
 
     def __bool__(self) -> bool:
         return not self.same
 
     def __str__(self) -> str:
-        text, _ = _calls.run_bytes(self._words, path=self.a.path, as_json=False)
+        text, _ = _calls.run_bytes(self._words, path=self.a.path, as_json=False, held=self._held)
         return text.decode()
 
     def __repr__(self) -> str:

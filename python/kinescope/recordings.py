@@ -18,6 +18,7 @@ from .errors import ArgumentError, RecordingWarning
 if TYPE_CHECKING:
     from .comparison import Difference
     from .replay import Edits
+    from .tuning import Launch
 
 Table = _kinescope.Table
 
@@ -71,7 +72,8 @@ class Buffer:
         Raises:
             Error: The recording has no such buffer.
         """
-        return self._recording._read(["--buffer", self.name], event, ".npy")
+        array: np.ndarray[Any, Any] = self._recording._read(["--buffer", self.name], event, ".npy")
+        return array
 
     def __repr__(self) -> str:
         return f"<kinescope.Buffer '{self.name}'>"
@@ -109,17 +111,19 @@ class Recording:
         Raises:
             ArgumentError: The verb or an argument is not valid.
         """
-        return _calls.run([verb, str(self.path), *arguments], path=self.path, progress=progress)[0]
+        words = [verb, str(self.path), *arguments]
+        return _calls.run(words, path=self.path, progress=progress, held=[self._open])[0]
 
     def text(self, verb: str, *arguments: str, progress: Progress = None) -> str:
         """Returns what a verb prints on the command line."""
         words = [verb, str(self.path), *arguments]
-        text, _ = _calls.run_bytes(words, path=self.path, progress=progress, as_json=False)
+        text, _ = _calls.run_bytes(words, path=self.path, progress=progress, as_json=False, held=[self._open])
         return text.decode()
 
     def info(self) -> dict[str, Any]:
         """Returns what the recording holds: GPU, recorder, counts. The keys are those of `kinescope info --json`."""
-        return self.report("info")
+        info: dict[str, Any] = self.report("info")
+        return info
 
     def check(self) -> Table:
         """Returns the findings: `kind`, `severity` (`error`, `warning`, `note`), `place`, `message`."""
@@ -178,6 +182,24 @@ class Recording:
         """
         return _calls.table("launches", self.report("launches"))
 
+    def launch(self, place: int | str) -> Launch:
+        """Returns a kernel launch for `kinescope.tune`.
+
+        Args:
+            place: Its event; or the name of its kernel or a part of it, with `:N` for launch number N of it, from 0.
+        """
+        from .tuning import Launch
+
+        return Launch(self, place)
+
+    def ranges(self) -> Table:
+        """Returns the ranges that the recorded program named, one row for each name.
+
+        Columns: `name`, `times` (number of ranges), `first_event` and `last_event` of the first one, `total_ns`
+        (nanoseconds in all of them).
+        """
+        return _calls.table("ranges", self.info().get("ranges", []))
+
     def references(self, address: int | str, *, space: int = 0) -> Table:
         """Returns what reads, writes, executes or names an address, one row for each reference.
 
@@ -219,7 +241,8 @@ class Recording:
         if va < 0 or n < 0:
             raise ArgumentError("an address and a number of bytes are not negative", str(self.path))
         words = [hex(va), "--bytes", str(n), "--space", str(space)]
-        return self._read(words, event, ".bin")
+        content: bytes = self._read(words, event, ".bin")
+        return content
 
     def _read(self, words: Sequence[str], event: int | None, suffix: str) -> Any:
         at = [] if event is None else ["--event", str(event)]
@@ -257,7 +280,8 @@ class Recording:
 
     def link(self, event: int = 0) -> str:
         """Returns a `kinescope:` link that opens the recording at an event."""
-        return self.report("link", "--at", str(event))["link"]
+        link: str = self.report("link", "--at", str(event))["link"]
+        return link
 
     def export(
         self, to: Path, *, table: str | None = None, format: str | None = None, where: str | None = None
@@ -277,7 +301,8 @@ class Recording:
         for option, value in (("--table", table), ("--to", format), ("--where", where)):
             if value is not None:
                 words += [option, value]
-        return self.report("export", *words)
+        report: dict[str, Any] = self.report("export", *words)
+        return report
 
     def edit(self, **inputs: Any) -> Edits:
         """Returns new contents of inputs for a replay: `recording.edit(image=array)`.

@@ -13,6 +13,7 @@ import numpy as np
 from . import _calls
 from ._calls import Progress
 from ._kinescope import Table
+from .arrays import Array, ArrayComparison, Tolerance, compare_arrays
 from .errors import ArgumentError, ReplayError
 from .recordings import Recording
 
@@ -139,17 +140,18 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """The result in one line."""
-        return self.report["verdict"]
+        verdict: str = self.report["verdict"]
+        return verdict
 
     @property
     def matches(self) -> bool:
         """Whether all compared reads and outputs are as recorded."""
-        return self.report["outcome"] == "match"
+        return bool(self.report["outcome"] == "match")
 
     @property
     def computed(self) -> bool:
         """Whether every job ended and every shader ran."""
-        return self.report["computed"]
+        return bool(self.report["computed"])
 
     @property
     def recording(self) -> Recording:
@@ -168,8 +170,10 @@ class Outcome:
             self._recording._folder = self._folder
         return self._recording
 
-    def output(self, name: str) -> np.ndarray[Any, Any]:
-        """Returns an output as an array with the recorded element type and shape.
+    def output(self, name: str) -> Array:
+        """Returns an output as an array with the recorded element type and shape; bytes if the type is not known.
+
+        The array has `__dlpack__`, so `torch.from_dlpack(outcome.output("logits"))` shares its memory.
 
         Raises:
             ReplayError: The replay left no such output.
@@ -179,7 +183,23 @@ class Outcome:
             names = ", ".join(self._files) or "none"
             message = f"the replay left no output '{name}' (the plan has: {names})"
             raise ReplayError(message, str(self.plan.edits.recording.path))
-        return np.load(file, allow_pickle=False)
+        array: Array = np.load(file, allow_pickle=False)
+        return array
+
+    def compare(self, name: str, tensor: Any, *, tolerance: Tolerance = None) -> ArrayComparison:
+        """Compares an output with an array of another library, such as a tensor of PyTorch.
+
+        Args:
+            name: The output.
+            tensor: The expected array; `kinescope.arrays.to_numpy` lists what it may be. The output has as many elements.
+                An output of bytes is taken as elements of the array's type.
+            tolerance: `None`: equal. A number: absolute and relative limit. Two numbers: absolute and relative limit.
+
+        Raises:
+            ReplayError: The replay left no such output.
+            ArgumentError: The array has another number of elements or another type, or the tolerance is not valid.
+        """
+        return compare_arrays(tensor, self.output(name), tolerance)
 
     @property
     def outputs(self) -> dict[str, np.ndarray[Any, Any]]:

@@ -25,5 +25,5 @@ mod _kinescope {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::verbs::run_verb;
+    use crate::verbs::{run_command_line, run_verb, set_program_words};
 }

@@ -15,6 +15,11 @@ use trace_query::{CollectedTable, Table as TableKind};
 pub struct OpenRecording(EmbeddedRecording);
 
 impl OpenRecording {
+    /// Returns the recording.
+    pub fn embedded(&self) -> &EmbeddedRecording {
+        &self.0
+    }
+
     fn build(
         &self,
         py: Python<'_>,

@@ -2,8 +2,8 @@
 
 use crate::errors;
 use crate::table::Table;
-use arrow_array::types::UInt32Type;
-use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch, StringArray, UInt64Array};
+use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt64Array};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
@@ -18,21 +18,25 @@ enum ColumnKind {
     Count,
     /// `uint64`, from text with the prefix `0x`.
     Hex,
+    /// `float64`.
+    Fraction,
     /// `bool`.
     Flag,
     /// `list<uint32>`.
     Numbers,
+    /// `list<uint64>`.
+    Counts,
     /// `string` with JSON, for rows within rows.
     Json,
 }
 
-use ColumnKind::{Count, Flag, Hex, Json, Numbers, Text};
+use ColumnKind::{Count, Counts, Flag, Fraction, Hex, Json, Numbers, Text};
 
 /// Columns of a table.
 type Columns = &'static [(&'static str, ColumnKind)];
 
 /// Columns of each table, by its name.
-const TABLES: [(&str, Columns); 7] = [
+const TABLES: [(&str, Columns); 9] = [
     (
         "findings",
         &[("kind", Text), ("severity", Text), ("place", Text), ("message", Text)],
@@ -129,6 +133,38 @@ const TABLES: [(&str, Columns); 7] = [
             ("live", Json),
         ],
     ),
+    (
+        "ranges",
+        &[
+            ("name", Text),
+            ("times", Count),
+            ("first_event", Count),
+            ("last_event", Count),
+            ("total_ns", Count),
+        ],
+    ),
+    (
+        "tuning",
+        &[
+            ("rank", Count),
+            ("verdict", Text),
+            ("recorded", Flag),
+            ("code", Text),
+            ("grid", Numbers),
+            ("block", Numbers),
+            ("shared", Count),
+            ("cache", Text),
+            ("max_registers", Count),
+            ("launch_bounds", Numbers),
+            ("median_ns", Count),
+            ("stdev_ns", Fraction),
+            ("mad_ns", Count),
+            ("speed_up", Fraction),
+            ("times_ns", Counts),
+            ("resources", Json),
+            ("why", Text),
+        ],
+    ),
 ];
 
 /// Returns a table of JSON rows. `name` is one of the tables above, `rows` the text of a JSON array of objects.
@@ -170,6 +206,11 @@ fn build_column(name: &str, kind: ColumnKind, rows: &[Value]) -> Result<ArrayRef
         ),
         Count => Arc::new(collect(name, rows, Value::as_u64)?.into_iter().collect::<UInt64Array>()),
         Hex => Arc::new(collect(name, rows, parse_hex)?.into_iter().collect::<UInt64Array>()),
+        Fraction => Arc::new(
+            collect(name, rows, Value::as_f64)?
+                .into_iter()
+                .collect::<Float64Array>(),
+        ),
         Flag => Arc::new(
             collect(name, rows, Value::as_bool)?
                 .into_iter()
@@ -178,6 +219,10 @@ fn build_column(name: &str, kind: ColumnKind, rows: &[Value]) -> Result<ArrayRef
         Numbers => {
             let lists = collect(name, rows, parse_numbers)?;
             Arc::new(ListArray::from_iter_primitive::<UInt32Type, _, _>(lists))
+        }
+        Counts => {
+            let lists = collect(name, rows, parse_counts)?;
+            Arc::new(ListArray::from_iter_primitive::<UInt64Type, _, _>(lists))
         }
     })
 }
@@ -196,6 +241,10 @@ fn collect<T>(name: &str, rows: &[Value], parse: impl Fn(&Value) -> Option<T>) -
 
 fn parse_hex(value: &Value) -> Option<u64> {
     u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
+fn parse_counts(value: &Value) -> Option<Vec<Option<u64>>> {
+    value.as_array()?.iter().map(|v| v.as_u64().map(Some)).collect()
 }
 
 fn parse_numbers(value: &Value) -> Option<Vec<Option<u32>>> {

@@ -33,14 +33,37 @@ def digits() -> Path:
     return SAMPLES / "digits.kine"
 
 
-@pytest.fixture(scope="session")
-def program() -> Path:
-    """Returns the program, which must be built."""
-    folder = Path(os.environ.get("KINESCOPE_BIN_DIR", ROOT / "target/debug"))
-    path = folder / "kinescope"
+def find_built(name: str) -> Path:
+    """Returns a program or a library of the build, or skips the test."""
+    path = Path(os.environ.get("KINESCOPE_BIN_DIR", ROOT / "target/debug")) / name
     if not path.exists():
         pytest.skip(f"{path} is not built")
     return path
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    """Returns the program, which must be built."""
+    return find_built("kinescope")
+
+
+@pytest.fixture(scope="session")
+def client() -> Path:
+    """Returns the program with small CUDA programs."""
+    return find_built("cuda-client")
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch) -> Path:
+    """Makes the stand-in for the CUDA driver the driver of the processes that a test starts. Returns its folder."""
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    (folder / "libcuda.so.1").symlink_to(find_built("libcuda_stand_in.so"))
+    find_built("libkinescope_cuda.so")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setenv("KINESCOPE_CUDA_LIBRARY", str(folder / "libcuda.so.1"))
+    monkeypatch.setenv("KINESCOPE_KEYS", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +75,27 @@ def run_json(program):
         return (json.loads(done.stdout), "") if done.returncode in (0, 1) else (None, done.stderr)
 
     return run
+
+
+def write_log(path: Path, rows: int, device: str = "1e0f0001") -> None:
+    """Writes a log of mmiotrace with this number of accesses. `device` is the vendor and the device of a PCI function."""
+    head = f"VERSION 20070824\nPCIDEV 0200 {device} 10 0 0 d0000000 0 0 0 0 0 0 1000000 0 0 0 0 sample\n"
+    head += "MAP 3.000000 1 0xd0000000 0xffffc90000100000 0x1000000 0x0 0\n"
+    line = "{} 4 {}.{:06} 1 {:#x} {:#x} 0x0 0\n".format
+    with path.open("w") as file:
+        file.write(head)
+        for n in range(rows):
+            at = 4_000_000 + n
+            file.write(
+                line(
+                    "RW"[n % 3 == 0], at // 1_000_000, at % 1_000_000, 0xD0000000 + n % 4096 * 4, n * 2654435761 % 2**32
+                )
+            )
+
+
+@pytest.fixture(scope="session")
+def long_log(tmp_path_factory) -> Path:
+    """Returns a log of a million accesses."""
+    path = tmp_path_factory.mktemp("log") / "long.txt"
+    write_log(path, 1_000_000)
+    return path

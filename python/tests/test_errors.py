@@ -81,29 +81,6 @@ def test_damaged_and_truncated_files_raise_or_open(samples, tmp_path):
         kinescope.open(file)
 
 
-def write_log(path, rows):
-    """Writes a log of mmiotrace with this number of accesses."""
-    head = "VERSION 20070824\nPCIDEV 0200 1e0f0001 10 d0000000 0 0 0 0 0 0 1000000 0 0 0 0 0 0 sample\n"
-    head += "MAP 3.000000 1 0xd0000000 0xffffc90000100000 0x1000000 0x0 0\n"
-    line = "{} 4 {}.{:06} 1 {:#x} {:#x} 0x0 0\n".format
-    with path.open("w") as file:
-        file.write(head)
-        for n in range(rows):
-            at = 4_000_000 + n
-            file.write(
-                line(
-                    "RW"[n % 3 == 0], at // 1_000_000, at % 1_000_000, 0xD0000000 + n % 4096 * 4, n * 2654435761 % 2**32
-                )
-            )
-
-
-@pytest.fixture(scope="session")
-def long_log(tmp_path_factory):
-    path = tmp_path_factory.mktemp("log") / "long.txt"
-    write_log(path, 1_000_000)
-    return path
-
-
 def test_ctrl_c_stops_long_work(long_log):
     def interrupt():
         time.sleep(0.3)
@@ -143,29 +120,3 @@ def test_observer_that_raises_stops_the_work(long_log):
 
     with pytest.raises(RuntimeError, match="enough"):
         kinescope.open(long_log, progress=fail)
-
-
-def test_million_events_reach_polars(long_log, tmp_path):
-    import polars
-
-    recording = kinescope.open(long_log)
-    start = time.perf_counter()
-    table = recording.events()
-    built = time.perf_counter() - start
-    file = tmp_path / "events.parquet"
-    recording.export(file, table="events")
-
-    def measure(work):
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            frame = work()
-            times.append(time.perf_counter() - start)
-        return min(times), frame
-
-    handed, frame = measure(lambda: polars.DataFrame(table))
-    read, other = measure(lambda: polars.read_parquet(file))
-    assert len(frame) >= 1_000_000 and frame.equals(other)
-    ratio, whole = read / handed, read / (built + handed)
-    print(f"\n{len(frame)} events: built {built:.3f} s, into polars {handed:.3f} s, Parquet into polars {read:.3f} s")
-    print(f"speed relative to Parquet: {ratio:.2f} for the table, {whole:.2f} with building it")
