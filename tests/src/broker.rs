@@ -201,8 +201,16 @@ impl BrokerWorker {
     /// # Panics
     /// If the text does not appear.
     pub fn wait_for_log(&self, text: &str) {
+        self.wait_for_log_lines(text, 1);
+    }
+
+    /// Waits until its log has a text this number of times.
+    ///
+    /// # Panics
+    /// If the text does not appear that often.
+    pub fn wait_for_log_lines(&self, text: &str, count: usize) {
         let begun = Instant::now();
-        while !self.log().contains(text) {
+        while self.log().matches(text).count() < count {
             assert!(begun.elapsed() < START_LIMIT, "no `{text}`: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }

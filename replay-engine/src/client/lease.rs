@@ -151,12 +151,6 @@ impl Lease {
         &self.info
     }
 
-    /// Returns the options of the lease.
-    #[must_use]
-    pub fn options(&self) -> LeaseOptions {
-        self.requester.options
-    }
-
     /// Returns the lease of another client that ended for this one.
     #[must_use]
     pub fn preempted(&self) -> Option<&Preemption> {

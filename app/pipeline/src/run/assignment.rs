@@ -2,8 +2,9 @@
 
 use crate::document::StageWork;
 use crate::pipeline::{CheckedWork, Pipeline};
-use kinescope_session::targets::Targets;
+use kinescope_session::targets::{Targets, describe_open_error};
 use replay_engine::client::fitting::{Fit, fitting_hint};
+use replay_engine::client::targets;
 use std::fmt;
 
 /// A target of a run.
@@ -40,6 +41,10 @@ impl NamedTarget {
                 }),
             }
         }
+        for target in &all {
+            let parsed = targets::parse(&target.name);
+            parsed.map_err(|e| AssignmentError::Name(describe_open_error(&target.name, &e)))?;
+        }
         Ok(all)
     }
 }
@@ -73,6 +78,9 @@ pub enum AssignmentError {
     /// A list of targets has an empty part.
     #[error("'{0}' is no list of targets (expected TARGET[,TARGET...], each as [LABEL=]TARGET)")]
     NoTarget(String),
+    /// A target has no valid name.
+    #[error("{0}")]
+    Name(String),
     /// A target or a label is given twice.
     #[error("{0} is given twice; a target runs one stage at a time")]
     Twice(String),
@@ -201,5 +209,7 @@ mod tests {
         for empty in ["", "cuda:0,", ",cuda:0"] {
             assert!(NamedTarget::parse_list(empty).is_err(), "{empty}");
         }
+        let misspelt = NamedTarget::parse_list("cuda:0,sofware:mali-g71").unwrap_err();
+        assert!(misspelt.to_string().contains("is not a target's name"), "{misspelt}");
     }
 }
