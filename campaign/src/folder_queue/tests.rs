@@ -191,8 +191,8 @@ fn runs_are_counted_by_target_kind_and_verdict() {
     // The numbers of a queue that an earlier version wrote are computed; its leases end when it is opened.
     queue
         .write(|write| {
-            let table: TableDefinition<'_, (&str, &str), (u64, u64, u64, u64, u64)> =
-                TableDefinition::new("work-counts");
+            type Counts = (u64, u64, u64, u64, u64);
+            let table: TableDefinition<'_, (&str, &str), Counts> = TableDefinition::new("work-counts");
             assert!(write.delete_table(table)?);
             Ok(())
         })

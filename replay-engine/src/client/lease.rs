@@ -12,7 +12,7 @@ pub(super) use self::requester::LeaseRequester;
 use super::connection::Connection;
 use super::error::{ClientError, Stage};
 use crate::device::{Containment, DeviceInfo};
-use crate::lease_options::{LeaseOptions, PREEMPTION_VERSION, Preemption};
+use crate::lease_options::{PREEMPTION_VERSION, Preemption};
 use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::Compiled;
 use crate::run::{ArtifactsHeader, Outcome};
