@@ -69,7 +69,7 @@ packages=$common
 [ -z "${TESTS:-}" ] || { end_steps; exit; }
 
 # More cases, other ones at each run: what fails names its seed. The number holds for every property test.
-PROPTEST_CASES=320 tests_step "property tests with more cases" property
+PROPTEST_CASES=200 tests_step "property tests with more cases" property
 
 if cargo clippy --version >/dev/null 2>&1; then
     step "lints" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
