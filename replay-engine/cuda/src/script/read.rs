@@ -182,7 +182,9 @@ impl<'a> ScriptReader<'a> {
         }
         let n = self.script.inputs.len();
         let numbered = self.names.name_transfer(word, row.to, row.total());
-        let given = self.given_name(row.to, row.total(), event).filter(|_| word != MEMORY);
+        let given = self
+            .given_name(GpuVa::new(row.to), row.total(), event)
+            .filter(|_| word != MEMORY);
         self.script.inputs.push(Transfer {
             event,
             name: given.unwrap_or(numbered),
@@ -199,7 +201,9 @@ impl<'a> ScriptReader<'a> {
         let numbered = self
             .names
             .name_output(if snapshot { AFTER } else { "out" }, c.from, c.total());
-        let given = self.given_name(c.from, c.total(), event).filter(|_| !snapshot);
+        let given = self
+            .given_name(GpuVa::new(c.from), c.total(), event)
+            .filter(|_| !snapshot);
         let given = given.map(|name| self.names.count_output(name));
         self.script.outputs.push(Transfer {
             event,
@@ -211,8 +215,8 @@ impl<'a> ScriptReader<'a> {
     }
 
     /// Returns the name that the program gave to exactly this memory.
-    fn given_name(&self, at: u64, bytes: Option<u64>, event: u64) -> Option<String> {
-        let found = self.script.annotations.name_of(GpuVa::new(at), bytes?, event)?;
+    fn given_name(&self, at: GpuVa, bytes: Option<u64>, event: u64) -> Option<String> {
+        let found = self.script.annotations.name_of(at, bytes?, event)?;
         Some(found.name.name.clone())
     }
 
