@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use trace_core::recording::{Capture, Hardware};
 
 /// Default maximum size of the tracer's buffers, bytes; a quarter of the free memory if that is less.
-const MAX_BUFFER_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_BUFFER_BYTES: u64 = 256 << 20;
 /// Minimum size of a buffer for each CPU, KiB.
 const MIN_KIB: u64 = 1024;
 /// Divisor of the main buffer's size for the auxiliary buffer.
@@ -342,11 +342,14 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Returns the number of CPUs with a buffer, at least one.
+    fn cpu_count(&self) -> u64 {
+        let cpus = list_names(self.kernel, &format!("{}/per_cpu", self.plan.tracing));
+        cpus.len().max(1) as u64
+    }
+
     /// Returns the size of a buffer for each CPU in KiB.
     fn buffer_kib(&self) -> u64 {
-        let cpus = list_names(self.kernel, &format!("{}/per_cpu", self.plan.tracing))
-            .len()
-            .max(1) as u64;
         let memory = self.kernel.read("/proc/meminfo").unwrap_or_default();
         let free = memory.lines().find_map(|l| {
             let kib = l.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?;
@@ -356,7 +359,7 @@ impl Session<'_> {
             let quarter = free.map_or(MAX_BUFFER_BYTES, |kib| kib.saturating_mul(1024) / 4);
             quarter.min(MAX_BUFFER_BYTES)
         });
-        (bytes / 1024 / cpus).max(MIN_KIB)
+        (bytes / 1024 / self.cpu_count()).max(MIN_KIB)
     }
 
     /// Starts the trace: the buffers, the recorder's own instance, the tracer. Returns the readers.
@@ -395,6 +398,7 @@ impl Session<'_> {
         }
         self.enable_events(&instance)?;
         let mut streams = Vec::new();
+        let buffered = kib.saturating_mul(1024).saturating_mul(self.cpu_count());
         if mmiotrace {
             let path = format!("{tracing}/current_tracer");
             let hint = "; a kernel in lockdown (secure boot) allows no tracing";
@@ -408,7 +412,7 @@ impl Session<'_> {
                 hint: "; another program may be reading it".into(),
             })?;
             let log = stream::log_path(&self.journal.job.folder, &log);
-            streams.push(TraceReader::start(file, &log, self.request.limit)?);
+            streams.push(TraceReader::start(file, &log, self.request.limit, buffered)?);
         }
         Ok(streams)
     }

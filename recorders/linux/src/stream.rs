@@ -3,6 +3,7 @@
 
 use crate::error::RecordError;
 use crate::kernel::Kernel;
+use crate::session::MAX_BUFFER_BYTES;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,10 @@ use std::time::{Duration, Instant};
 const PIECE: usize = 1 << 16;
 /// Time between two polls of an empty trace.
 const TICK: Duration = Duration::from_millis(5);
-/// Maximum time to read the rest of a trace.
+/// Minimum time to read the rest of a trace.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// Maximum bytes of text for one byte in the kernel's buffers: an interrupt's line has about 110 for 20.
+const MAX_TEXT_PER_BYTE: u64 = 8;
 /// Maximum time without data while the end mark is awaited.
 const QUIET_LIMIT: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
 
@@ -37,18 +40,20 @@ pub(crate) struct TraceReader {
 }
 
 impl TraceReader {
-    /// Reads `trace` into the file `log` from now on, at most `limit` bytes.
+    /// Reads `trace` into the file `log` from now on, at most `limit` bytes. The kernel holds up to `buffered` bytes of
+    /// it.
     ///
     /// # Errors
     /// Returns an error if the file or the thread cannot be created.
-    pub(crate) fn start(trace: File, log: &Path, limit: u64) -> Result<Self, RecordError> {
+    pub(crate) fn start(trace: File, log: &Path, limit: u64, buffered: u64) -> Result<Self, RecordError> {
         let failed = |e| RecordError::file(log, e);
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).open(log).map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let (state, path) = (Arc::clone(&shared), log.to_owned());
         let work = move || {
-            if let Err(why) = copy_trace(trace, file, &path, limit, &state.ending) {
+            let mut rest = RestOfTrace::new(buffered);
+            if let Err(why) = copy_trace(trace, file, &path, limit, &state.ending, &mut rest) {
                 *state.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
             }
         };
@@ -88,9 +93,60 @@ impl Drop for TraceReader {
 
 /// Returns the position of the end mark in a chunk: the end of its line.
 fn end_of_mark(piece: &[u8]) -> Option<usize> {
-    let at = piece.windows(END_MARK.len()).position(|w| w == END_MARK.as_bytes())?;
+    let at = memchr::memmem::find(piece, END_MARK.as_bytes())?;
     let rest = piece.get(at..)?;
-    Some(at + rest.iter().position(|b| *b == b'\n').map_or(rest.len(), |n| n + 1))
+    Some(at + memchr::memchr(b'\n', rest).map_or(rest.len(), |n| n + 1))
+}
+
+/// Read of what was traced before the end. It takes its time on a slow machine, but ends if the device's interrupts or
+/// accesses go on and the end mark is lost.
+struct RestOfTrace {
+    began: Option<Instant>,
+    last_data: Instant,
+    /// Minimum time to read, then the bytes decide.
+    time: Duration,
+    /// Maximum bytes that were traced before the end.
+    bytes: u64,
+    read: u64,
+}
+
+impl RestOfTrace {
+    /// Creates the state for a trace of which the kernel holds up to `buffered` bytes.
+    fn new(buffered: u64) -> Self {
+        Self {
+            began: None,
+            last_data: Instant::now(),
+            time: DRAIN_LIMIT,
+            bytes: buffered.saturating_mul(MAX_TEXT_PER_BYTE),
+            read: 0,
+        }
+    }
+
+    /// Starts the clock, the first time only.
+    fn begin(&mut self) {
+        if self.began.is_none() {
+            self.began = Some(Instant::now());
+            self.last_data = Instant::now();
+        }
+    }
+
+    /// Counts data.
+    fn count(&mut self, bytes: usize) {
+        if self.began.is_some() {
+            self.last_data = Instant::now();
+            self.read = self.read.saturating_add(bytes as u64);
+        }
+    }
+
+    /// Returns true if no more data is expected.
+    fn is_quiet(&self) -> bool {
+        self.began.is_some() && self.last_data.elapsed() > QUIET_LIMIT
+    }
+
+    /// Returns true if all data read by now was traced after the end.
+    fn is_over(&self) -> bool {
+        self.read > self.bytes && self.began.is_some_and(|began| began.elapsed() > self.time)
+    }
 }
 
 /// Copies a trace up to its end mark. The error is why nothing more was kept.
@@ -100,15 +156,15 @@ fn copy_trace(
     path: &Path,
     limit: u64,
     ending: &AtomicBool,
+    rest: &mut RestOfTrace,
 ) -> Result<(), String> {
     let mut piece = vec![0; PIECE];
     let mut bytes = 0u64;
-    let mut since: Option<(Instant, Instant)> = None;
     loop {
         // The end flag is read before the trace: the next read then sees everything that was traced until then.
         let over = ending.load(Ordering::SeqCst);
-        if over && since.is_none() {
-            since = Some((Instant::now(), Instant::now()));
+        if over {
+            rest.begin();
         }
         let read = match trace.read(&mut piece) {
             Ok(n) => n,
@@ -116,7 +172,7 @@ fn copy_trace(
             Err(e) => return Err(format!("the trace could not be read further: {e}")),
         };
         if read == 0 {
-            if since.is_some_and(|(_, quiet)| quiet.elapsed() > QUIET_LIMIT) {
+            if rest.is_quiet() {
                 return Ok(());
             }
             std::thread::sleep(TICK);
@@ -136,13 +192,12 @@ fn copy_trace(
             return Err(format!("{} could not be written further: {e}", path.display()));
         }
         bytes += part.len() as u64;
-        match &mut since {
-            _ if mark.is_some() => return Ok(()),
-            Some((began, _)) if began.elapsed() > DRAIN_LIMIT => {
-                return Err("the trace did not end in time".into());
-            }
-            Some((_, quiet)) => *quiet = Instant::now(),
-            None => {}
+        if mark.is_some() {
+            return Ok(());
+        }
+        rest.count(read);
+        if rest.is_over() {
+            return Err("the end mark is missing, and the device is still traced".into());
         }
     }
 }
@@ -161,9 +216,10 @@ pub(crate) fn resume_log(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u6
     let Ok(mut trace) = kernel.open_trace(trace) else {
         return Ok(());
     };
-    let began = Instant::now();
+    let mut rest = RestOfTrace::new(MAX_BUFFER_BYTES);
+    rest.begin();
     let mut piece = vec![0; PIECE];
-    while began.elapsed() < DRAIN_LIMIT {
+    while !rest.is_over() {
         let read = match trace.read(&mut piece) {
             Ok(0) => return Ok(()),
             Ok(n) => n,
@@ -171,6 +227,7 @@ pub(crate) fn resume_log(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u6
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
             Err(e) => return Err(e),
         };
+        rest.count(read);
         for line in piece.get(..read).unwrap_or_default().split_inclusive(|b| *b == b'\n') {
             // A trace that is opened again repeats its header.
             if line.starts_with(b"VERSION ") || line.starts_with(b"PCIDEV ") {
@@ -223,11 +280,15 @@ mod tests {
     }
 
     fn copy_pieces(pieces: &[&'static [u8]], limit: u64) -> (Result<(), String>, Vec<u8>) {
+        copy_rest(pieces, limit, &mut RestOfTrace::new(1 << 20))
+    }
+
+    fn copy_rest(pieces: &[&'static [u8]], limit: u64, rest: &mut RestOfTrace) -> (Result<(), String>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.txt");
         let file = File::create(&path).unwrap();
         let ending = AtomicBool::new(true);
-        let ended = copy_trace(Pieces(pieces.to_vec(), false), file, &path, limit, &ending);
+        let ended = copy_trace(Pieces(pieces.to_vec(), false), file, &path, limit, &ending, rest);
         (ended, std::fs::read(path).unwrap())
     }
 
@@ -243,6 +304,23 @@ mod tests {
         assert!(ended.unwrap_err().contains("limit of 6 bytes"));
         // A trace without the end mark ends when no more data arrives.
         assert_eq!(copy_pieces(&[b"W 1\n"], 100).0, Ok(()));
+    }
+
+    #[test]
+    fn rest_of_a_trace_is_read_on_a_slow_machine() {
+        // The time is over from the start.
+        let rest = |bytes| RestOfTrace {
+            time: Duration::ZERO,
+            bytes,
+            ..RestOfTrace::new(0)
+        };
+        let pieces = [&b"W 1\n"[..], b"W 2\n", b"W 3\n", b"MARK kinescope: end\n"];
+        let (ended, log) = copy_rest(&pieces, 100, &mut rest(12));
+        assert_eq!((ended, log), (Ok(()), pieces.concat()));
+        // More data than the kernel held at the end: the mark is lost.
+        let (ended, log) = copy_rest(&pieces, 100, &mut rest(7));
+        assert!(ended.unwrap_err().contains("end mark is missing"));
+        assert_eq!(log, b"W 1\nW 2\n");
     }
 
     #[test]
