@@ -9,6 +9,7 @@
     reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
+use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
 use std::path::Path;
 use tempfile::TempDir;
 use trace_core::recording::{
@@ -17,6 +18,7 @@ use trace_core::recording::{
 use trace_core::screen::Picture;
 use trace_core::{PhysAddr, Recording, RegOffset};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
+use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server};
 use whole_program_tests::recordings;
 
 /// Writes the picture of a driver's log to a plain file. Returns its path and the picture.
@@ -165,6 +167,55 @@ fn clock_recording() -> Recording {
     recording
 }
 
+/// Runs a campaign over a broker on a device without containment. Asserts that it runs only if both the campaign and the
+/// worker accept that.
+fn assert_worker_asks_for_containment(board: &Board, file: &Path, device: &str) {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = file.parent().unwrap();
+    let server = NatsServer::start(&nats, folder, &[]);
+    let address = server.address();
+    let keys = board.keys();
+    let run = |name: &str, campaign_accepts: bool, worker_accepts: bool| {
+        let description = folder.join(format!("{name}.toml"));
+        let text = format!(
+            "version = 1\nname = \"{name}\"\nrepeats = 3\ntargets = [\"{device}\"]\nwithout-containment = {campaign_accepts}\n\
+             [[recordings]]\npath = \"clock.kine\"\n"
+        );
+        std::fs::write(&description, text).unwrap();
+        let mut options = vec!["--queue", &address, "--on", device];
+        options.extend(worker_accepts.then_some("--without-containment"));
+        let _worker = BrokerWorker::start(folder, &keys, name, &options);
+        let out = folder.join(format!("{name}.results"));
+        let (description, out_text) = (description.to_str().unwrap(), out.to_str().unwrap());
+        let arguments = ["campaign", "run", description, "-o", out_text, "--queue", &address];
+        let ended = board.kinescope(&arguments);
+        let mut results = Vec::new();
+        let queue = CampaignFolder::open(&out).unwrap().open_queue().unwrap();
+        queue
+            .results(&mut |_, result| {
+                results.push(result);
+                true
+            })
+            .unwrap();
+        assert_eq!(results.len(), 3, "{name}: {ended:?}");
+        (ended.code, results)
+    };
+    for (name, campaign_accepts, worker_accepts) in [("neither", false, false), ("campaign", true, false)] {
+        let (_, results) = run(name, campaign_accepts, worker_accepts);
+        for result in results {
+            assert_eq!(result.verdict, RunVerdict::Refused, "{name}: {result:?}");
+            let why = result.failure.unwrap_or_default();
+            assert!(why.contains("nothing contains the device"), "{name}: {why}");
+        }
+    }
+    let (code, results) = run("both", true, true);
+    assert_eq!(code, Some(0));
+    for result in results {
+        assert_eq!((result.verdict, result.attempt), (RunVerdict::Match, 1), "{result:?}");
+        assert_eq!(result.on_target, device);
+    }
+}
+
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn arm64_board_replays_display_and_device_tree_rtc() {
@@ -187,6 +238,7 @@ fn arm64_board_replays_display_and_device_tree_rtc() {
         (json["outcome"].as_str(), json["interrupts"].as_u64()),
         (Some("match"), Some(1))
     );
+    assert_worker_asks_for_containment(&board, &file, clock);
     // The one read that depends on the BIOS of a PC is a finding.
     assert_draws_picture(
         &board,
