@@ -2,7 +2,8 @@
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
 # Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch remote nets libraries channel wasm wasm-suite tune neighbours; none: all of them
-# NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and
+# NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. LIBRARY_PROGRAMS="NAME …": which programs of the
+# part libraries (LIBRARIES itself is a variable of nvcc). BIN=FOLDER: where kinescope, kinescope-agent and
 # libkinescope_cuda.so are, built elsewhere (default target/release, made here where there is cargo). WORK=FOLDER: where
 # recordings go (default target/cuda-test).
 set -u
@@ -219,7 +220,7 @@ fi
 
 if wants libraries; then
     if python3 -c 'import torch' 2>/dev/null; then
-        BIN=$BIN WORK=$WORK/libraries scripts/test-cuda-libraries.sh ${LIBRARIES:-} | tee "$WORK/libraries.log"
+        BIN=$BIN WORK=$WORK/libraries scripts/test-cuda-libraries.sh ${LIBRARY_PROGRAMS:-} | tee "$WORK/libraries.log"
         # The last line counts: "N passed, N failed".
         read -r own_passed _ own_failed _ < <(tail -n 1 "$WORK/libraries.log")
         passed=$((passed + own_passed)); failed=$((failed + own_failed))

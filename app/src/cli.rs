@@ -60,6 +60,16 @@ pub fn main() -> u8 {
     run_arguments(std::env::args_os().collect())
 }
 
+/// Runs a worker process of a replay: answers go to the standard output, and what kernels print to the standard error.
+fn serve_replay(word: &str) -> std::io::Result<()> {
+    let to = replay_engine::worker::take_answer_output(std::io::stderr())?;
+    match word {
+        PLAY_CALLS => replay_cuda::worker::serve_request(std::io::stdin(), to),
+        PLAY_CHANNEL => replay_nvidia::worker::serve_request(std::io::stdin(), to),
+        _ => wasm_gpu::serve_request(std::io::stdin(), to).map_err(std::io::Error::other),
+    }
+}
+
 /// Runs the command line with these arguments, the first of which is the name of the program, and returns its exit code.
 /// The process is the command's: its signals, and its standard input and output.
 #[must_use]
@@ -75,20 +85,8 @@ pub fn run_arguments(arguments: Vec<OsString>) -> u8 {
     if word == Some(remote_worker::SERVE_PROGRAM) {
         return serve_program();
     }
-    let served = match word {
-        Some(PLAY_CALLS) => Some(replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout())),
-        Some(PLAY_CHANNEL) => Some(replay_nvidia::worker::serve_request(
-            std::io::stdin(),
-            std::io::stdout(),
-        )),
-        Some(wasm_gpu::RUN_WASM) => {
-            let served = wasm_gpu::serve_request(std::io::stdin(), std::io::stdout());
-            Some(served.map_err(std::io::Error::other))
-        }
-        _ => None,
-    };
-    if let Some(served) = served {
-        return match served {
+    if let Some(word) = word.filter(|word| [PLAY_CALLS, PLAY_CHANNEL, wasm_gpu::RUN_WASM].contains(word)) {
+        return match serve_replay(word) {
             Ok(()) => 0,
             Err(e) => {
                 failure::complain(format_args!("standard input or output: {e}"));

@@ -1,7 +1,11 @@
-//! What worker processes and their parents share: the folder of a replay, the watch on the parent, the digest of outputs.
+//! What worker processes and their parents share: the folder of a replay, the watch on the parent, the output for answers,
+//! the digest of outputs.
 
 use crate::run::OutputBuffer;
 use rustix::process::{Signal, getpid, getppid, kill_process};
+use std::fs::File;
+use std::io::BufWriter;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 use trace_core::recording::Digest;
@@ -23,6 +27,17 @@ pub fn end_with_parent() {
     };
     // Without a thread there is no check, and in most cases the process ends by itself.
     let _ = std::thread::Builder::new().name("kinescope-parent".into()).spawn(watch);
+}
+
+/// Takes the standard output of this process for answers to its parent. What kernels and libraries print from now on goes to
+/// `printed`: the parent could take it for an answer.
+///
+/// # Errors
+/// If the operating system refuses.
+pub fn take_answer_output(printed: impl AsFd) -> std::io::Result<BufWriter<File>> {
+    let answers = std::io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(printed)?;
+    Ok(BufWriter::new(File::from(answers)))
 }
 
 /// Creates the folder for the plan and the outputs of a replay, which is removed with the value.

@@ -45,8 +45,13 @@ impl Agent {
     /// Starts the agent with more options of `serve`, on a device with 4 GiB of memory.
     #[must_use]
     pub fn start_with(cuda: &CudaStandIn, options: &[&str]) -> Self {
-        let set = [("STAND_IN_MEMORY", "0x100000000")];
-        Self::spawn_with(cuda, &program("kinescope-agent"), &set, options)
+        Self::start_with_settings(cuda, &[("STAND_IN_MEMORY", "0x100000000")], options)
+    }
+
+    /// Starts the agent with more options of `serve`, on a device with these settings of the stand-in.
+    #[must_use]
+    pub fn start_with_settings(cuda: &CudaStandIn, set: &[(&str, &str)], options: &[&str]) -> Self {
+        Self::spawn_with(cuda, &program("kinescope-agent"), set, options)
     }
 
     fn spawn_with(cuda: &CudaStandIn, agent: &Path, set: &[(&str, &str)], options: &[&str]) -> Self {

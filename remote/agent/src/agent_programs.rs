@@ -374,6 +374,8 @@ impl LocalProgram {
         );
         let socket = UnixStream::connect(Path::new(OsStr::from_bytes(&worker.path)))?;
         pass_file(&socket, &worker.token, &program).map_err(io::Error::other)?;
+        // What kernels and libraries print in the worker belongs to the output of the program.
+        pass_file(&socket, &worker.token, io::stdout()).map_err(io::Error::other)?;
         Ok(Self {
             connection: Some(connection),
             ended,

@@ -4,7 +4,7 @@
 use crate::lock;
 use crate::relayed_worker::END_LIMIT;
 use crate::worker_start::{WorkerProgram, WorkerStart};
-use remote_ring::{RingError, receive_region};
+use remote_ring::receive_region;
 use remote_worker::{ProgramResult, WorkerProcess, wait_for_process_end};
 use replay_engine::live::{LiveEnd, LiveSender, LiveSession, LocalWorker};
 use replay_engine::wire::pairing_code::nonce;
@@ -71,10 +71,13 @@ impl LocalWorkerSession {
     }
 
     /// Takes the program's socket, starts the worker, and watches it.
-    fn serve(&self, listener: &UnixListener, command: Command, report: PathBuf) -> Result<(), String> {
-        let Some(program) = self.take_program(listener) else {
+    fn serve(&self, listener: &UnixListener, mut command: Command, report: PathBuf) -> Result<(), String> {
+        let Some((program, output)) = self.take_program(listener) else {
             return Ok(());
         };
+        if let Some(output) = output {
+            command.stdout(output);
+        }
         // Nobody else may pass a socket.
         let _ = std::fs::remove_file(&self.path);
         let worker = WorkerProcess::start(command, program, report)
@@ -107,28 +110,26 @@ impl LocalWorkerSession {
         }
     }
 
-    /// Returns the socket of the program, or `None` if the session ends before.
-    fn take_program(&self, listener: &UnixListener) -> Option<OwnedFd> {
+    /// Returns the socket of the program and its standard output, or `None` if the session ends before. An earlier client
+    /// passes no output.
+    fn take_program(&self, listener: &UnixListener) -> Option<(OwnedFd, Option<OwnedFd>)> {
         loop {
             let (connection, _) = listener.accept().ok()?;
             if self.is_over.load(Ordering::Relaxed) {
                 return None;
             }
             // Whoever does not know the token passes nothing.
-            match self.receive(&connection) {
-                Ok((token, file)) if token == self.token => return Some(file),
-                _ => {}
+            if let Some(program) = self.receive(&connection) {
+                return Some((program, self.receive(&connection)));
             }
         }
     }
 
-    fn receive(&self, connection: &UnixStream) -> Result<(Vec<u8>, OwnedFd), RingError> {
-        let system = |source| RingError::System {
-            action: "setting the limit of a connection",
-            source,
-        };
-        connection.set_read_timeout(Some(PASS_LIMIT)).map_err(system)?;
-        receive_region(connection)
+    /// Returns the next file that comes with the token.
+    fn receive(&self, connection: &UnixStream) -> Option<OwnedFd> {
+        connection.set_read_timeout(Some(PASS_LIMIT)).ok()?;
+        let (token, file) = receive_region(connection).ok()?;
+        (token == self.token).then_some(file)
     }
 }
 

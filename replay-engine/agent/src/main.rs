@@ -1,6 +1,7 @@
 //! Agent program that owns devices on a target machine and serves them.
 #![forbid(unsafe_code)]
 
+mod answer_output;
 mod cli;
 mod devices;
 mod live;
@@ -54,10 +55,11 @@ fn run_command(cli: Cli) -> Result<ExitCode> {
         Command::Guard => devices::run_guard(),
         Command::RunWasm => programs::serve_worker(),
         Command::ServeProgram => live::serve_worker(),
-        Command::PlayCalls => {
-            replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout()).context("standard input or output")
-        }
-        Command::PlayChannel => replay_nvidia::worker::serve_request(std::io::stdin(), std::io::stdout())
+        Command::PlayCalls => answer_output::take_answer_output()
+            .and_then(|to| Ok(replay_cuda::worker::serve_request(std::io::stdin(), to)?))
+            .context("standard input or output"),
+        Command::PlayChannel => answer_output::take_answer_output()
+            .and_then(|to| Ok(replay_nvidia::worker::serve_request(std::io::stdin(), to)?))
             .context("standard input or output"),
         Command::Keys { command } => run_keys(&command, &*store()?),
         Command::Completions { shell } => Ok(print_text(&completion_script(&Cli::command(), shell))?),

@@ -1,5 +1,6 @@
 //! WebAssembly programs of clients: the targets for them, and the worker process that runs them.
 
+use crate::answer_output::take_answer_output;
 use anyhow::{Context as _, Result};
 use replay_engine::wasm::WasmRunner;
 use std::process::Command;
@@ -39,5 +40,6 @@ fn open_cpu(program: Program, options: RunOptions) -> Result<Box<dyn Backend>, P
 /// # Errors
 /// When standard input or standard output fails.
 pub fn serve_worker() -> Result<()> {
-    wasm_gpu::serve_request_with_cpu(std::io::stdin(), std::io::stdout(), open_cpu).context("standard input or output")
+    wasm_gpu::serve_request_with_cpu(std::io::stdin(), take_answer_output()?, open_cpu)
+        .context("standard input or output")
 }

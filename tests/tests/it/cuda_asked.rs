@@ -55,6 +55,20 @@ fn requested_output_does_not_disable_other_comparisons() {
     assert_eq!(done.code, Some(0), "{done:?}");
 }
 
+/// The worker sent answers on the standard output, where kernels print too.
+#[test]
+fn what_kernels_print_is_no_answer_of_the_worker() {
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "5"]);
+    // A whole answer, and the start of a line that the next answer would continue.
+    for text in ["{\"failed\":\"printed\"}\n", "x = "] {
+        let done = replay(&cuda, &recorded, &[], &[("STAND_IN_PRINT", text)]);
+        assert_eq!(done.code, Some(0), "{text}: {done:?}");
+        assert_eq!(done.json()["outcome"], "match", "{text}");
+        assert!(done.err.contains(text.trim()), "{text}: {done:?}");
+    }
+}
+
 #[test]
 fn memory_after_the_range_is_an_output_by_name() {
     let cuda = CudaStandIn::default();

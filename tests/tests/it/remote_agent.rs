@@ -129,6 +129,19 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The worker of a program that shares memory with it printed to the agent's output.
+#[test]
+fn what_kernels_print_is_in_the_output_of_the_program() {
+    let cuda = CudaStandIn::default();
+    let agent = Agent::start_with_settings(&cuda, &[("STAND_IN_PRINT", "printed by a kernel\n")], &["--live"]);
+    let lab = Lab { cuda, agent };
+    for on in lab.targets() {
+        let ended = lab.run(&on, &[], &["streams"]);
+        let count = ended.out.lines().filter(|l| *l == "printed by a kernel").count();
+        assert!(ended.code == Some(0) && count >= 2, "{on}: {ended:?}");
+    }
+}
+
 #[test]
 fn programs_give_the_same_results_on_an_agent() {
     let lab = Lab::start();

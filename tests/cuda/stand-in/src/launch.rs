@@ -217,6 +217,7 @@ impl Launch {
     /// Runs the launch.
     pub fn run(&self, health: &Health) -> Answer {
         settings().tick();
+        settings().print_text();
         if let Some(code) = settings().due_kernel() {
             return Err(code);
         }

@@ -22,6 +22,8 @@ const SLOW: &str = "STAND_IN_SLOW";
 const PACE: &str = "STAND_IN_PACE";
 /// File to which each kernel appends a byte at its start. A kernel that never ends also appends a byte at each poll.
 const TICKS: &str = "STAND_IN_TICKS";
+/// Text that each kernel prints at its start, as kernels with `printf` do.
+const PRINT: &str = "STAND_IN_PRINT";
 
 /// Name for each kernel run in the list of failures.
 const KERNEL: &str = "kernel";
@@ -66,6 +68,7 @@ pub struct Settings {
     pub slow: Duration,
     pub pace: bool,
     ticks: Option<File>,
+    print: Option<String>,
 }
 
 /// Returns the settings of this process.
@@ -112,6 +115,16 @@ impl Settings {
                 let file = OpenOptions::new().create(true).append(true).open(&path);
                 file.unwrap_or_else(|_| reject(TICKS, &path))
             }),
+            print: get(PRINT),
+        }
+    }
+
+    /// Prints what the test wants each kernel to print.
+    pub fn print_text(&self) {
+        if let Some(text) = &self.print {
+            let mut to = std::io::stdout().lock();
+            // The reader may be gone.
+            let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
         }
     }
 
