@@ -3,7 +3,8 @@
 use super::*;
 use crate::queue::{VerdictCounts, count_targets};
 use crate::run_result::RunVerdict;
-use crate::work::{RecordingFile, ReplayWork};
+use crate::work::{RecordingFile, ReplayWork, WorkItem};
+use redb::TableDefinition;
 
 const LEASE: Duration = Duration::from_secs(60);
 
