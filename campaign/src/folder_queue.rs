@@ -4,6 +4,7 @@
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
+mod queue_file;
 mod tables;
 mod work_counts;
 
@@ -12,12 +13,10 @@ pub use tables::{MAX_ENTRY_BYTES, parse_entry};
 use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
-use redb::{
-    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, ReadableTable as _,
-    ReadableTableMetadata as _, WriteTransaction,
-};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use queue_file::QueueFile;
+use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tables::{
     ATTEMPTS, Failure, LEASES, META, PUBLISHED, QUEUED, RESULTS, RUNS, StoredLease, StoredRun, WORKS, encode, entry,
@@ -26,18 +25,22 @@ use tables::{
 
 /// Version of the tables.
 const VERSION: u64 = 1;
-/// Memory for pages of the file, bytes.
-const CACHE_BYTES: usize = 8 << 20;
 /// Number of runs that are added in one commit.
 const BATCH: usize = 1024;
 
 /// A queue in a file.
 #[derive(Debug)]
 pub struct FolderQueue {
-    path: PathBuf,
-    database: Database,
-    /// Whether results wait for the next commit to disk.
-    has_unsynced: AtomicBool,
+    file: QueueFile,
+    /// Results of this process that the next change stores: it is that of the target's next run.
+    finished: Mutex<Vec<RunResult>>,
+}
+
+impl Drop for FolderQueue {
+    fn drop(&mut self) {
+        // Nobody is left to report an error to. The runs are repeated then, as after a crash.
+        let _ = self.store_finished();
+    }
 }
 
 impl FolderQueue {
@@ -47,21 +50,8 @@ impl FolderQueue {
     /// # Errors
     /// If another process has it open, it has another version, or it cannot be read or written.
     pub fn open(path: &Path) -> Result<Self, QueueError> {
-        let mut builder = Database::builder();
-        builder.set_cache_size(CACHE_BYTES);
-        let database = builder.create(path).map_err(|e| match e {
-            DatabaseError::DatabaseAlreadyOpen => QueueError::InUse(path.to_owned()),
-            e => QueueError::Storage {
-                path: path.to_owned(),
-                reason: e.to_string(),
-            },
-        })?;
-        let queue = Self {
-            path: path.to_owned(),
-            database,
-            has_unsynced: AtomicBool::new(false),
-        };
-        let found = queue.write(|write| {
+        let file = QueueFile::open(path)?;
+        let found = file.write(|write| {
             let mut meta = write.open_table(META)?;
             let found = meta.get("version")?.map(|v| v.value());
             if found.is_none() {
@@ -88,60 +78,60 @@ impl FolderQueue {
                 expected: VERSION,
             });
         }
-        Ok(queue)
+        Ok(Self {
+            file,
+            finished: Mutex::default(),
+        })
     }
 
-    fn error(&self, failure: Failure) -> QueueError {
-        let path = self.path.clone();
-        match failure {
-            Failure::Storage(e) => QueueError::Storage {
-                path,
-                reason: e.to_string(),
-            },
-            Failure::Entry(entry, reason) => QueueError::Entry { path, entry, reason },
+    fn lock_finished(&self) -> MutexGuard<'_, Vec<RunResult>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does some work in a transaction that also stores the results of this process. There is one transaction at a time, so
+    /// results that it does not find are stored by an earlier one. An error of `work` keeps them for a later one.
+    fn with_finished<T>(
+        &self,
+        write: &WriteTransaction,
+        work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let finished = std::mem::take(&mut *self.lock_finished());
+        let stored = finished.iter().try_for_each(|r| record_result(write, r).map(drop));
+        let done = stored.and_then(|()| work(write));
+        if done.is_err() {
+            self.lock_finished().extend(finished);
+        }
+        done
+    }
+
+    /// Stores the results of this process in a commit of their own, if there are any.
+    fn store_finished(&self) -> Result<(), QueueError> {
+        // Not in the match: that would keep the lock.
+        let is_empty = self.lock_finished().is_empty();
+        match is_empty {
+            true => Ok(()),
+            false => self.file.write_later(|write| self.with_finished(write, |_| Ok(()))),
         }
     }
 
-    /// Does some work in one durable commit; an error leaves the file as it was.
+    /// Does some work in one commit, which is on the disk when this returns, with the results of this process.
     fn write<T>(&self, work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
-        self.commit(true, work)
+        self.file.write(|write| self.with_finished(write, work))
     }
 
-    /// Does some work in one commit. One that is not durable is stored by the next durable commit, or when the queue is
-    /// closed.
-    fn commit<T>(
-        &self,
-        is_durable: bool,
-        work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>,
-    ) -> Result<T, QueueError> {
-        let done = || -> Result<T, Failure> {
-            let mut write = self.database.begin_write()?;
-            if !is_durable {
-                write.set_durability(Durability::None)?;
-            }
-            let value = work(&write)?;
-            // There is one writer at a time, so this is the order of the commits.
-            self.has_unsynced.store(!is_durable, Ordering::Release);
-            write.commit()?;
-            Ok(value)
-        };
-        done().map_err(|e| self.error(e))
+    /// Reads in one transaction, after the results of this process are stored.
+    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
+        self.store_finished()?;
+        self.file.read(work)
     }
 
-    /// Stores results that wait for the next commit to disk.
+    /// Returns after all results are on the disk.
     ///
     /// # Errors
     /// If the queue cannot be written.
     pub fn sync(&self) -> Result<(), QueueError> {
-        match self.has_unsynced.load(Ordering::Acquire) {
-            true => self.write(|_| Ok(())),
-            false => Ok(()),
-        }
-    }
-
-    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
-        let done = || work(&self.database.begin_read()?);
-        done().map_err(|e| self.error(e))
+        self.store_finished()?;
+        self.file.sync()
     }
 
     fn add_batch(&self, runs: &[Run]) -> Result<u64, QueueError> {
@@ -301,7 +291,7 @@ fn raise_attempt(write: &WriteTransaction, later: &RunResult) -> Result<(), Fail
 
 impl RunSource for FolderQueue {
     fn wait_for_run(&self, target: &str, _limit: Duration) -> Result<bool, QueueError> {
-        let is_queued = self.read(|read| {
+        let is_queued = self.file.read(|read| {
             let queued = read.open_table(QUEUED)?;
             let first = queued.range((target, 0)..=(target, u64::MAX))?.next().transpose()?;
             // A lease that has expired is queued again when a run is taken.
@@ -357,10 +347,17 @@ impl RunSource for FolderQueue {
             run: leased.run.id,
             ..result.clone()
         };
-        // The target's next run begins with a durable commit, which stores this one too.
-        self.commit(false, |write| {
-            Ok(record_result(write, &result)?.unwrap_or(FinishedRun::HadResult))
-        })
+        let is_open = self.file.read(|read| {
+            let has_result = read.open_table(RESULTS)?.get(result.run.bytes())?.is_some();
+            Ok(!has_result && read.open_table(RUNS)?.get(result.run.bytes())?.is_some())
+        })?;
+        let mut finished = self.lock_finished();
+        if !is_open || finished.iter().any(|other| other.run == result.run) {
+            return Ok(FinishedRun::HadResult);
+        }
+        // The target's next run begins with a commit to disk, which stores this too: targets wait for one commit each run.
+        finished.push(result);
+        Ok(FinishedRun::Recorded)
     }
 
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError> {
