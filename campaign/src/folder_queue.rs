@@ -4,229 +4,43 @@
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
+mod queue_file;
+mod tables;
 mod work_counts;
+
+pub use tables::{MAX_ENTRY_BYTES, parse_entry};
 
 use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
-use crate::work::WorkItem;
-use redb::{
-    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, ReadableTable,
-    ReadableTableMetadata as _, Table, TableDefinition, WriteTransaction,
-};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use queue_file::QueueFile;
+use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tables::{
+    ATTEMPTS, Failure, LEASES, META, PUBLISHED, QUEUED, RESULTS, RUNS, StoredLease, StoredRun, WORKS, encode, entry,
+    find_leases, id_of, is_current, next, pop_queued, read_attempts, read_run, requeue,
+};
 
-/// Maximum size of an entry, bytes.
-pub const MAX_ENTRY_BYTES: usize = 1 << 20;
 /// Version of the tables.
 const VERSION: u64 = 1;
-/// Memory for pages of the file, bytes.
-const CACHE_BYTES: usize = 8 << 20;
 /// Number of runs that are added in one commit.
 const BATCH: usize = 1024;
-/// Maximum number of reasons of earlier attempts that are kept.
-const MAX_REASONS: usize = 8;
-
-type IdKey = &'static [u8; 16];
-
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-const WORKS: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("works");
-const RUNS: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("runs");
-const QUEUED: TableDefinition<'_, (&str, u64), IdKey> = TableDefinition::new("queued");
-const LEASES: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("leases");
-const ATTEMPTS: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("attempts");
-const RESULTS: TableDefinition<'_, IdKey, &[u8]> = TableDefinition::new("results");
-/// Runs that were given to a broker, with the number of times.
-const PUBLISHED: TableDefinition<'_, IdKey, u64> = TableDefinition::new("published");
-
-/// A run as stored: its work is in a table of its own, because many runs share it.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredRun {
-    target: String,
-    repeat: u32,
-    work: RunId,
-    queued_ms: u64,
-    position: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredLease {
-    worker: String,
-    token: u64,
-    deadline_ms: u64,
-}
-
-/// Attempts of a run that has no result.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredAttempts {
-    /// Number of attempts that may have executed, without the current one.
-    count: u32,
-    /// Why they had no result, the last ones.
-    reasons: Vec<String>,
-}
-
-impl StoredAttempts {
-    fn add(&mut self, reason: &str) {
-        self.count = self.count.saturating_add(1);
-        if self.reasons.len() >= MAX_REASONS {
-            self.reasons.remove(0);
-        }
-        self.reasons.push(reason.chars().take(1024).collect());
-    }
-}
 
 /// A queue in a file.
 #[derive(Debug)]
 pub struct FolderQueue {
-    path: PathBuf,
-    database: Database,
-    /// Whether results wait for the next commit to disk.
-    has_unsynced: AtomicBool,
+    file: QueueFile,
+    /// Results of this process that the next change stores: it is that of the target's next run.
+    finished: Mutex<Vec<RunResult>>,
 }
 
-/// Parses an entry. The limit holds before anything is allocated.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    if bytes.len() > MAX_ENTRY_BYTES {
-        return Err(format!("{} bytes (at most {MAX_ENTRY_BYTES})", bytes.len()));
+impl Drop for FolderQueue {
+    fn drop(&mut self) {
+        // Nobody is left to report an error to. The runs are repeated then, as after a crash.
+        let _ = self.store_finished();
     }
-    serde_json::from_slice(bytes).map_err(|e| e.to_string())
-}
-
-/// Parses an entry of any table, or a message of a broker. Returns whether it is one. For fuzzing.
-#[must_use]
-pub fn parse_entry(bytes: &[u8]) -> bool {
-    let result = parse::<RunResult>(bytes).is_ok();
-    let work = parse::<WorkItem>(bytes).is_ok_and(|w| !w.kind().is_empty());
-    let run = parse::<Run>(bytes).is_ok_and(|r| r.has_own_id());
-    let state = parse::<StoredLease>(bytes).is_ok() || parse::<StoredAttempts>(bytes).is_ok();
-    let message = crate::messages::parse_message(bytes);
-    parse::<StoredRun>(bytes).is_ok() || result || work || run || state || message
-}
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, redb::Error> {
-    serde_json::to_vec(value).map_err(|e| redb::Error::Io(std::io::Error::other(e)))
-}
-
-/// An error of one operation, before it has the path of the queue.
-enum Failure {
-    Storage(redb::Error),
-    Entry(String, String),
-}
-
-impl<E: Into<redb::Error>> From<E> for Failure {
-    fn from(e: E) -> Self {
-        Self::Storage(e.into())
-    }
-}
-
-fn entry<T: DeserializeOwned>(id: &RunId, bytes: &[u8]) -> Result<T, Failure> {
-    parse(bytes).map_err(|reason| Failure::Entry(id.to_string(), reason))
-}
-
-/// Returns and raises a counter.
-fn next(meta: &mut Table<'_, &'static str, u64>, name: &'static str) -> Result<u64, Failure> {
-    let n = meta.get(name)?.map_or(0, |n| n.value());
-    meta.insert(name, n.saturating_add(1))?;
-    Ok(n)
-}
-
-/// Reads a run with its work.
-fn read_run(
-    runs: &impl ReadableTable<IdKey, &'static [u8]>,
-    works: &impl ReadableTable<IdKey, &'static [u8]>,
-    id: &RunId,
-) -> Result<Option<(Run, StoredRun)>, Failure> {
-    let Some(bytes) = runs.get(id.bytes())? else {
-        return Ok(None);
-    };
-    let stored: StoredRun = entry(id, bytes.value())?;
-    let Some(work) = works.get(stored.work.bytes())? else {
-        return Err(Failure::Entry(id.to_string(), "its work is missing".to_owned()));
-    };
-    let run = Run {
-        id: *id,
-        target: stored.target.clone(),
-        repeat: stored.repeat,
-        work: entry(&stored.work, work.value())?,
-    };
-    Ok(Some((run, stored)))
-}
-
-fn id_of(key: &[u8; 16]) -> RunId {
-    RunId::from_bytes(*key)
-}
-
-/// Queues a run again at its former position.
-fn requeue(write: &WriteTransaction, id: &RunId, reason: Option<&str>) -> Result<(), Failure> {
-    let runs = write.open_table(RUNS)?;
-    let mut leases = write.open_table(LEASES)?;
-    let mut queued = write.open_table(QUEUED)?;
-    leases.remove(id.bytes())?;
-    if write.open_table(RESULTS)?.get(id.bytes())?.is_some() {
-        return Ok(());
-    }
-    let Some(bytes) = runs.get(id.bytes())? else {
-        return Ok(());
-    };
-    let stored: StoredRun = entry(id, bytes.value())?;
-    queued.insert((stored.target.as_str(), stored.position), id.bytes())?;
-    let Some(reason) = reason else { return Ok(()) };
-    let mut attempts = write.open_table(ATTEMPTS)?;
-    let mut known = read_attempts(&attempts, id)?;
-    known.add(reason);
-    attempts.insert(id.bytes(), encode(&known)?.as_slice())?;
-    Ok(())
-}
-
-fn read_attempts(attempts: &impl ReadableTable<IdKey, &'static [u8]>, id: &RunId) -> Result<StoredAttempts, Failure> {
-    match attempts.get(id.bytes())? {
-        Some(bytes) => entry(id, bytes.value()),
-        None => Ok(StoredAttempts::default()),
-    }
-}
-
-/// Removes the first entry of a target that is queued.
-fn pop_queued(write: &WriteTransaction, target: &str) -> Result<Option<RunId>, Failure> {
-    let mut queued = write.open_table(QUEUED)?;
-    let first = {
-        let mut range = queued.range((target, 0)..=(target, u64::MAX))?;
-        match range.next() {
-            Some(first) => {
-                let (key, id) = first?;
-                Some((key.value().1, id_of(id.value())))
-            }
-            None => None,
-        }
-    };
-    let Some((position, id)) = first else {
-        return Ok(None);
-    };
-    queued.remove((target, position))?;
-    Ok(Some(id))
-}
-
-/// Lists the leases that `is_over` selects, with the name of the worker.
-fn find_leases(
-    leases: &impl ReadableTable<IdKey, &'static [u8]>,
-    is_over: impl Fn(&StoredLease) -> bool,
-) -> Result<Vec<(RunId, String)>, Failure> {
-    let mut found = Vec::new();
-    for item in leases.iter()? {
-        let (key, bytes) = item?;
-        let id = id_of(key.value());
-        let lease: StoredLease = entry(&id, bytes.value())?;
-        if is_over(&lease) {
-            found.push((id, lease.worker));
-        }
-    }
-    Ok(found)
 }
 
 impl FolderQueue {
@@ -236,21 +50,8 @@ impl FolderQueue {
     /// # Errors
     /// If another process has it open, it has another version, or it cannot be read or written.
     pub fn open(path: &Path) -> Result<Self, QueueError> {
-        let mut builder = Database::builder();
-        builder.set_cache_size(CACHE_BYTES);
-        let database = builder.create(path).map_err(|e| match e {
-            DatabaseError::DatabaseAlreadyOpen => QueueError::InUse(path.to_owned()),
-            e => QueueError::Storage {
-                path: path.to_owned(),
-                reason: e.to_string(),
-            },
-        })?;
-        let queue = Self {
-            path: path.to_owned(),
-            database,
-            has_unsynced: AtomicBool::new(false),
-        };
-        let found = queue.write(|write| {
+        let file = QueueFile::open(path)?;
+        let found = file.write(|write| {
             let mut meta = write.open_table(META)?;
             let found = meta.get("version")?.map(|v| v.value());
             if found.is_none() {
@@ -277,60 +78,60 @@ impl FolderQueue {
                 expected: VERSION,
             });
         }
-        Ok(queue)
+        Ok(Self {
+            file,
+            finished: Mutex::default(),
+        })
     }
 
-    fn error(&self, failure: Failure) -> QueueError {
-        let path = self.path.clone();
-        match failure {
-            Failure::Storage(e) => QueueError::Storage {
-                path,
-                reason: e.to_string(),
-            },
-            Failure::Entry(entry, reason) => QueueError::Entry { path, entry, reason },
+    fn lock_finished(&self) -> MutexGuard<'_, Vec<RunResult>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does some work in a transaction that also stores the results of this process. There is one transaction at a time, so
+    /// results that it does not find are stored by an earlier one. An error of `work` keeps them for a later one.
+    fn with_finished<T>(
+        &self,
+        write: &WriteTransaction,
+        work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let finished = std::mem::take(&mut *self.lock_finished());
+        let stored = finished.iter().try_for_each(|r| record_result(write, r).map(drop));
+        let done = stored.and_then(|()| work(write));
+        if done.is_err() {
+            self.lock_finished().extend(finished);
+        }
+        done
+    }
+
+    /// Stores the results of this process in a commit of their own, if there are any.
+    fn store_finished(&self) -> Result<(), QueueError> {
+        // Not in the match: that would keep the lock.
+        let is_empty = self.lock_finished().is_empty();
+        match is_empty {
+            true => Ok(()),
+            false => self.file.write_later(|write| self.with_finished(write, |_| Ok(()))),
         }
     }
 
-    /// Does some work in one durable commit; an error leaves the file as it was.
+    /// Does some work in one commit, which is on the disk when this returns, with the results of this process.
     fn write<T>(&self, work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
-        self.commit(true, work)
+        self.file.write(|write| self.with_finished(write, work))
     }
 
-    /// Does some work in one commit. One that is not durable is stored by the next durable commit, or when the queue is
-    /// closed.
-    fn commit<T>(
-        &self,
-        is_durable: bool,
-        work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>,
-    ) -> Result<T, QueueError> {
-        let done = || -> Result<T, Failure> {
-            let mut write = self.database.begin_write()?;
-            if !is_durable {
-                write.set_durability(Durability::None)?;
-            }
-            let value = work(&write)?;
-            // There is one writer at a time, so this is the order of the commits.
-            self.has_unsynced.store(!is_durable, Ordering::Release);
-            write.commit()?;
-            Ok(value)
-        };
-        done().map_err(|e| self.error(e))
+    /// Reads in one transaction, after the results of this process are stored.
+    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
+        self.store_finished()?;
+        self.file.read(work)
     }
 
-    /// Stores results that wait for the next commit to disk.
+    /// Returns after all results are on the disk.
     ///
     /// # Errors
     /// If the queue cannot be written.
     pub fn sync(&self) -> Result<(), QueueError> {
-        match self.has_unsynced.load(Ordering::Acquire) {
-            true => self.write(|_| Ok(())),
-            false => Ok(()),
-        }
-    }
-
-    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
-        let done = || work(&self.database.begin_read()?);
-        done().map_err(|e| self.error(e))
+        self.store_finished()?;
+        self.file.sync()
     }
 
     fn add_batch(&self, runs: &[Run]) -> Result<u64, QueueError> {
@@ -488,18 +289,9 @@ fn raise_attempt(write: &WriteTransaction, later: &RunResult) -> Result<(), Fail
     Ok(())
 }
 
-/// Whether a lease of the run is this one.
-fn is_current(leases: &impl ReadableTable<IdKey, &'static [u8]>, leased: &LeasedRun) -> Result<bool, Failure> {
-    let id = leased.run.id;
-    match leases.get(id.bytes())? {
-        Some(bytes) => Ok(entry::<StoredLease>(&id, bytes.value())?.token == leased.token),
-        None => Ok(false),
-    }
-}
-
 impl RunSource for FolderQueue {
     fn wait_for_run(&self, target: &str, _limit: Duration) -> Result<bool, QueueError> {
-        let is_queued = self.read(|read| {
+        let is_queued = self.file.read(|read| {
             let queued = read.open_table(QUEUED)?;
             let first = queued.range((target, 0)..=(target, u64::MAX))?.next().transpose()?;
             // A lease that has expired is queued again when a run is taken.
@@ -555,10 +347,17 @@ impl RunSource for FolderQueue {
             run: leased.run.id,
             ..result.clone()
         };
-        // The target's next run begins with a durable commit, which stores this one too.
-        self.commit(false, |write| {
-            Ok(record_result(write, &result)?.unwrap_or(FinishedRun::HadResult))
-        })
+        let is_open = self.file.read(|read| {
+            let has_result = read.open_table(RESULTS)?.get(result.run.bytes())?.is_some();
+            Ok(!has_result && read.open_table(RUNS)?.get(result.run.bytes())?.is_some())
+        })?;
+        let mut finished = self.lock_finished();
+        if !is_open || finished.iter().any(|other| other.run == result.run) {
+            return Ok(FinishedRun::HadResult);
+        }
+        // The target's next run begins with a commit to disk, which stores this too: targets wait for one commit each run.
+        finished.push(result);
+        Ok(FinishedRun::Recorded)
     }
 
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError> {

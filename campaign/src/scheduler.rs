@@ -16,7 +16,7 @@ pub const MAX_ATTEMPTS: u32 = 5;
 /// Time after which a lease ends. The queue's process is this one, and the time limit of a run ends a run that hangs.
 const LEASE: Duration = Duration::from_hours(24);
 /// First and longest pause before a target that cannot be reached is tried again.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 /// Time that a thread which runs for ever waits for a run before it looks again.
 const IDLE_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which a pause checks whether the user stopped the campaign.

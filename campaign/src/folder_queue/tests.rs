@@ -3,7 +3,8 @@
 use super::*;
 use crate::queue::{VerdictCounts, count_targets};
 use crate::run_result::RunVerdict;
-use crate::work::{RecordingFile, ReplayWork};
+use crate::work::{RecordingFile, ReplayWork, WorkItem};
+use redb::TableDefinition;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -190,6 +191,7 @@ fn runs_are_counted_by_target_kind_and_verdict() {
     assert_eq!(numbers("b", "replay"), (1, 0, 0, 0, 0));
     // The numbers of a queue that an earlier version wrote are computed; its leases end when it is opened.
     queue
+        .file
         .write(|write| {
             type Counts = (u64, u64, u64, u64, u64);
             let table: TableDefinition<'_, (&str, &str), Counts> = TableDefinition::new("work-counts");
@@ -221,10 +223,27 @@ fn a_result_is_on_the_disk_when_the_next_run_is_taken() {
     for done in 0..3 {
         let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
         assert_eq!(reopened("taken"), (3 - done, 0, done));
-        queue.finish(&leased, &result(&leased)).unwrap();
+        assert_eq!(queue.finish(&leased, &result(&leased)).unwrap(), FinishedRun::Recorded);
+        assert_eq!(queue.finish(&leased, &result(&leased)).unwrap(), FinishedRun::HadResult);
     }
     assert!(!queue.wait_for_run("a", Duration::ZERO).unwrap());
     assert_eq!(reopened("ended"), (0, 0, 3));
+}
+
+#[test]
+fn a_queue_that_is_closed_stores_its_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    let queue = FolderQueue::open(&path).unwrap();
+    queue.add(&mut (0..2).map(|n| run("a", n))).unwrap();
+    let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+    queue.finish(&leased, &result(&leased)).unwrap();
+    // It is a result for those who read, before a commit of its own.
+    assert_eq!(queue.result(leased.run.id).unwrap(), Some(result(&leased)));
+    let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+    queue.finish(&leased, &result(&leased)).unwrap();
+    drop(queue);
+    assert_eq!(counts(&FolderQueue::open(&path).unwrap()), (0, 0, 2));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Numbers of runs for each kind of work on each target: a table that grows with the matrix, not with the runs.
 
-use super::{Failure, LEASES, RESULTS, RUNS, StoredRun, WORKS, entry, id_of};
+use super::tables::{Failure, LEASES, RESULTS, RUNS, StoredRun, WORKS, entry, id_of};
 use crate::queue::{Counts, VerdictCounts, WorkCounts};
 use crate::run::RunId;
 use crate::run_result::{RunResult, RunVerdict};

@@ -1,10 +1,12 @@
 //! The start of an attempt: it is noted on the broker while the run is prepared for its target.
 
-use crate::attempts::{self, Start, StartedAttempt};
+use crate::attempts::{self, Start, StartedAttempt, Starter};
+use crate::connection::ConnectionState;
 use crate::held_message::HeldMessage;
 use crate::reporting::Reporter;
 use crate::storage::{Storage, lease_key};
 use kinescope_campaign::{LeasedRun, MAX_ATTEMPTS, QueueError, RunId, RunResult, StartAnswer};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -18,6 +20,7 @@ pub const RETURN_DELAY: Duration = Duration::from_secs(2);
 pub struct AttemptStart {
     pub storage: Storage,
     pub reporter: Arc<Reporter>,
+    pub connection: Arc<ConnectionState>,
     pub worker: String,
     pub target: String,
     pub campaign: RunId,
@@ -30,7 +33,9 @@ impl AttemptStart {
     /// Notes the attempt, and answers whether it may begin. Returns the noted attempt; without one, the message is
     /// acknowledged or returned.
     pub async fn run(self, answer: Sender<StartAnswer>) -> Option<StartedAttempt> {
-        let started = match self.note().await {
+        // Random: no other start has this number.
+        let start = RandomState::new().hash_one(self.leased.token);
+        let started = match self.connection.repeat_if_lost(|| self.note(start)).await {
             Ok(started) => started,
             Err(e) => {
                 tracing::warn!(run = %self.leased.run.id, "an attempt was not noted: {e}");
@@ -53,9 +58,13 @@ impl AttemptStart {
         started
     }
 
-    async fn note(&self) -> Result<Option<StartedAttempt>, QueueError> {
+    async fn note(&self, start: u64) -> Result<Option<StartedAttempt>, QueueError> {
         let key = lease_key(self.campaign, self.leased.run.id);
-        let started = match attempts::start(&self.storage, key, &self.worker, self.publication).await? {
+        let starter = Starter {
+            worker: &self.worker,
+            start,
+        };
+        let started = match attempts::start(&self.storage, key, starter, self.publication).await? {
             Start::Started(started) => started,
             Start::IsDone => {
                 self.message.acknowledge(&self.storage).await?;

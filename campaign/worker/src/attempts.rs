@@ -20,6 +20,10 @@ pub struct Attempts {
     pub count: u32,
     /// Worker that has the run now.
     pub holder: Option<String>,
+    /// Random number of the request that started the current attempt. A worker that repeats a request, because its answer
+    /// was lost, knows its own attempt by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
     /// Why earlier attempts had no result, oldest first.
     pub reasons: Vec<String>,
     /// Publication of the run whose result was reported.
@@ -58,17 +62,19 @@ impl Attempts {
     }
 
     /// Begins the next attempt by a worker.
-    fn begin(&mut self, worker: &str) {
+    fn begin(&mut self, worker: &str, start: u64) {
         if let Some(holder) = self.holder.take() {
             self.add_reason(&format!("{holder} ended without a result"));
         }
         self.count = self.count.saturating_add(1);
         self.holder = Some(worker.to_owned());
+        self.start = Some(start);
     }
 
     /// Returns the run to the queue. Without a reason the attempt cannot have executed, and does not count.
     fn end(&mut self, reason: Option<&str>) {
         self.holder = None;
+        self.start = None;
         match reason {
             Some(reason) => self.add_reason(reason),
             None => self.count = self.count.saturating_sub(1),
@@ -98,13 +104,27 @@ impl Attempts {
     }
 }
 
+/// Who starts a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Starter<'a> {
+    /// Name of the worker.
+    pub worker: &'a str,
+    /// Random number of this start. A request that is repeated has the same one.
+    pub start: u64,
+}
+
 /// Notes that a worker starts a run. `publication` is the number of the message.
 ///
 /// # Errors
 /// If the broker does not answer.
-pub async fn start(storage: &Storage, key: String, worker: &str, publication: u64) -> Result<Start, QueueError> {
+pub async fn start(
+    storage: &Storage,
+    key: String,
+    starter: Starter<'_>,
+    publication: u64,
+) -> Result<Start, QueueError> {
     let mut attempts = Attempts::default();
-    attempts.begin(worker);
+    attempts.begin(starter.worker, starter.start);
     match storage.leases.create(&key, attempts.encode().into()).await {
         Ok(revision) => {
             return Ok(Start::Started(StartedAttempt {
@@ -125,7 +145,15 @@ pub async fn start(storage: &Storage, key: String, worker: &str, publication: u6
     if attempts.done.is_some_and(|done| done >= publication) {
         return Ok(Start::IsDone);
     }
-    attempts.begin(worker);
+    if attempts.start == Some(starter.start) {
+        // An earlier request did it, and its answer was lost.
+        return Ok(Start::Started(StartedAttempt {
+            key,
+            attempts,
+            revision: entry.revision,
+        }));
+    }
+    attempts.begin(starter.worker, starter.start);
     let started = StartedAttempt {
         key,
         attempts,
@@ -172,21 +200,21 @@ mod tests {
     #[test]
     fn attempts_that_may_have_executed_count() {
         let mut attempts = Attempts::default();
-        attempts.begin("a");
+        attempts.begin("a", 1);
         assert_eq!((attempts.count, attempts.reasons.len()), (1, 0));
         // Its worker died.
-        attempts.begin("b");
+        attempts.begin("b", 2);
         assert_eq!(attempts.count, 2);
         assert_eq!(attempts.reasons, ["a ended without a result"]);
         attempts.end(None);
-        attempts.begin("c");
+        attempts.begin("c", 3);
         assert_eq!((attempts.count, attempts.reasons.len()), (2, 1));
         attempts.end(Some("lost"));
-        attempts.begin("d");
+        attempts.begin("d", 4);
         assert_eq!((attempts.count, attempts.reasons.len()), (3, 2));
         assert_eq!(Attempts::parse(&attempts.encode()), attempts);
         for n in 0..20 {
-            attempts.begin(&n.to_string());
+            attempts.begin(&n.to_string(), n);
         }
         assert_eq!(attempts.reasons.len(), MAX_REASONS);
         let damaged = Attempts::parse(b"{");

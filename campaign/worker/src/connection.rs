@@ -1,10 +1,11 @@
 //! The connection to the broker: its address, TLS and credentials.
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Maximum number of servers in an address.
@@ -15,8 +16,12 @@ const MAX_CREDENTIALS_BYTES: u64 = 64 << 10;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Time for an answer of the broker.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Pause before the second attempt to connect. The first one begins at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Longest pause between two attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// Time that a request waits for a connection before it is sent nevertheless.
+const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Why the broker cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +55,27 @@ pub enum ConnectionError {
 /// The state of a connection.
 #[derive(Debug)]
 pub struct ConnectionState {
-    /// Number of times that the broker was connected, and whether it is now.
-    changes: watch::Sender<(u64, bool)>,
+    changes: watch::Sender<Connections>,
+}
+
+/// What is known of the connections to the broker.
+#[derive(Clone, Copy, Debug)]
+struct Connections {
+    /// Number of times that the broker was connected.
+    count: u64,
+    is_connected: bool,
+    /// When that changed.
+    since: Instant,
 }
 
 impl Default for ConnectionState {
     fn default() -> Self {
         Self {
-            changes: watch::Sender::new((0, false)),
+            changes: watch::Sender::new(Connections {
+                count: 0,
+                is_connected: false,
+                since: Instant::now(),
+            }),
         }
     }
 }
@@ -66,23 +84,39 @@ impl ConnectionState {
     /// Returns whether the broker is connected.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.changes.borrow().1
+        self.changes.borrow().is_connected
+    }
+
+    /// Returns the time since the broker was connected, or was lost.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.changes.borrow().since.elapsed()
     }
 
     fn set(&self, is_connected: bool) {
         self.changes.send_modify(|state| {
-            *state = (state.0.wrapping_add(u64::from(is_connected)), is_connected);
+            *state = Connections {
+                count: state.count.wrapping_add(u64::from(is_connected)),
+                is_connected,
+                since: Instant::now(),
+            };
         });
     }
 
     /// Does some work, and returns its value. Returns `None` when the connection was lost and is there again meanwhile: the
-    /// answer to a request was lost with it.
+    /// answer to a request was lost with it. While there is no connection, the work begins later, after a second at the
+    /// latest.
     pub async fn unless_lost<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut changes = self.changes.subscribe();
-        let before = changes.borrow_and_update().0;
+        // A request that is sent now and repeated after the connection would arrive twice.
+        let connected = changes.wait_for(|state| state.is_connected);
+        if let Ok(Err(e)) = tokio::time::timeout(CONNECTION_WAIT, connected).await {
+            tracing::error!("the connection has no state: {e}");
+        }
+        let before = changes.borrow_and_update().count;
         let lost = async {
             // The sender is there as long as this state.
-            while changes.wait_for(|state| state.0 != before).await.is_err() {
+            while changes.wait_for(|state| state.count != before).await.is_err() {
                 tokio::time::sleep(MAX_PAUSE).await;
             }
         };
@@ -91,6 +125,28 @@ impl ConnectionState {
             () = lost => None,
         }
     }
+
+    /// Does some work, and does it again whenever the connection was lost and is there again meanwhile. A request that was
+    /// done before its answer was lost must do no harm a second time.
+    pub async fn repeat_if_lost<T, F: Future<Output = T>>(&self, work: impl Fn() -> F) -> T {
+        loop {
+            if let Some(value) = self.unless_lost(work()).await {
+                return value;
+            }
+        }
+    }
+}
+
+/// Returns the pause before an attempt to connect, from 1. Programs that lost the same server do not all come back at the
+/// same moment: half of the pause is random.
+fn reconnect_pause(attempt: usize) -> Duration {
+    let Some(doublings) = attempt.checked_sub(2) else {
+        return Duration::ZERO;
+    };
+    let factor = 1_u32 << doublings.min(16);
+    let pause = FIRST_PAUSE.saturating_mul(factor).min(MAX_PAUSE);
+    let random = u32::try_from(RandomState::new().hash_one(attempt) % 1024).unwrap_or(0);
+    pause / 2 + (pause / 2).saturating_mul(random) / 1024
 }
 
 /// How to reach the broker.
@@ -174,12 +230,7 @@ impl QueueOptions {
             .request_timeout(Some(REQUEST_LIMIT))
             .ping_interval(Duration::from_secs(10))
             .max_reconnects(None)
-            .reconnect_delay_callback(|attempts| {
-                let factor = u32::try_from(attempts.min(10)).unwrap_or(10);
-                Duration::from_millis(100)
-                    .saturating_mul(factor.saturating_mul(factor))
-                    .min(MAX_PAUSE)
-            })
+            .reconnect_delay_callback(reconnect_pause)
             .event_callback(move |event| {
                 let state = Arc::clone(&changed);
                 async move {
@@ -243,6 +294,50 @@ impl QueueOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attempts_to_connect_become_rare() {
+        assert_eq!(reconnect_pause(1), Duration::ZERO);
+        for attempt in 2..100 {
+            let whole = FIRST_PAUSE.saturating_mul(1 << (attempt - 2).min(10)).min(MAX_PAUSE);
+            let pause = reconnect_pause(attempt);
+            assert!(pause >= whole / 2 && pause <= whole, "{attempt}: {pause:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn work_is_repeated_when_the_connection_is_there_again() {
+        let state = Arc::new(ConnectionState::default());
+        state.set(true);
+        let begun = std::sync::atomic::AtomicU32::new(0);
+        let work = || async {
+            if begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+                // The server ends, its answer never comes, and the server is there again.
+                let state = Arc::clone(&state);
+                tokio::spawn(async move {
+                    state.set(false);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    state.set(true);
+                });
+                std::future::pending::<()>().await;
+            }
+        };
+        state.repeat_if_lost(work).await;
+        assert_eq!(begun.into_inner(), 2);
+        assert!(state.is_connected() && state.age() < CONNECTION_WAIT);
+    }
+
+    #[tokio::test]
+    async fn work_waits_for_a_connection() {
+        let state = Arc::new(ConnectionState::default());
+        let later = Arc::clone(&state);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            later.set(true);
+        });
+        // The connection that is made meanwhile is not one that was lost.
+        assert_eq!(state.unless_lost(async { state.is_connected() }).await, Some(true));
+    }
 
     #[test]
     fn addresses_name_servers_and_no_passwords() {

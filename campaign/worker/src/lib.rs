@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod arrivals;
 mod attempt_start;
 mod attempts;
 pub mod cli;
@@ -14,6 +15,7 @@ mod counters;
 mod file_cache;
 mod file_store;
 mod follow;
+mod held_list;
 mod held_message;
 mod publication;
 mod reporting;

@@ -1,5 +1,6 @@
 //! The client's side of the queue of runs: files are sent, runs are published, and lost ones are published again.
 
+use crate::connection::ConnectionState;
 use crate::file_store::{FileError, FileStore};
 use crate::selectors;
 use crate::storage::{Storage, campaign_subject, result_subject, run_subject};
@@ -46,6 +47,7 @@ pub struct Publisher {
     files: FileStore,
     campaign: RunId,
     queue: Arc<FolderQueue>,
+    connection: Arc<ConnectionState>,
     stop: Progress,
 }
 
@@ -61,22 +63,34 @@ pub struct BrokerCounts {
 impl Publisher {
     /// Creates a publisher of the campaign in a folder's queue.
     #[must_use]
-    pub fn new(storage: Storage, files: FileStore, campaign: RunId, queue: Arc<FolderQueue>, stop: Progress) -> Self {
+    pub fn new(
+        storage: Storage,
+        files: FileStore,
+        campaign: RunId,
+        queue: Arc<FolderQueue>,
+        connection: Arc<ConnectionState>,
+        stop: Progress,
+    ) -> Self {
         Self {
             storage,
             files,
             campaign,
             queue,
+            connection,
             stop,
         }
     }
 
     /// Sends the recordings and inputs of a campaign that the broker does not have, and its selectors. Returns the number
-    /// of bytes sent.
+    /// of bytes sent. What was sent when the connection was lost is not sent again.
     ///
     /// # Errors
     /// If a file cannot be read, it changed, or the broker does not answer.
     pub async fn send_files(&self, matrix: &Matrix) -> Result<u64, PublicationError> {
+        self.connection.repeat_if_lost(|| self.send_missing_files(matrix)).await
+    }
+
+    async fn send_missing_files(&self, matrix: &Matrix) -> Result<u64, PublicationError> {
         for selector in matrix.targets().into_iter().filter(|t| TargetSelector::is_selector(t)) {
             selectors::publish(&self.storage, selector).await?;
         }
@@ -126,7 +140,8 @@ impl Publisher {
                 is_end = batch.len() < BATCH;
                 is_end
             })?;
-            while let Err(e) = self.publish_batch(&batch).await {
+            let publish = || self.publish_batch(&batch);
+            while let Err(e) = self.connection.repeat_if_lost(publish).await {
                 match e {
                     PublicationError::Queue(e) => tracing::warn!("runs are not queued yet: {e}"),
                     e => return Err(e),

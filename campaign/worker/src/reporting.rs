@@ -116,12 +116,17 @@ impl Reporter {
         if !self.report_until_stopped(campaign, result).await {
             return false;
         }
-        // The broker has the result. If one of these is lost, the other one tells a worker that the run is done.
-        let (noted, ()) = tokio::join!(
-            attempts::finish(&self.storage, started, publication),
-            message.acknowledge_without_answer(),
-        );
-        if let Err(e) = noted {
+        // The broker has the result. If one of these is lost, the other one tells a worker that the run is done. If the
+        // connection is lost, both are.
+        let started = &started;
+        let end = || async move {
+            let (noted, ()) = tokio::join!(
+                attempts::finish(&self.storage, started.clone(), publication),
+                message.acknowledge_without_answer(),
+            );
+            noted
+        };
+        if let Err(e) = self.counters.connection.repeat_if_lost(end).await {
             tracing::warn!("the end of an attempt was not noted: {e}");
         }
         true

@@ -1,10 +1,12 @@
 //! Runs from the broker, for the threads of a worker's targets: taken, executed once, and reported.
 
+use crate::arrivals::Arrivals;
 use crate::attempt_start::{AttemptStart, ERROR_PAUSE, RETURN_DELAY};
 use crate::attempts::{self, StartedAttempt};
 use crate::counters::Counters;
 use crate::file_cache::{CachedFile, FileCache};
 use crate::file_store::{FileError, FileStore};
+use crate::held_list::HeldList;
 use crate::held_message::HeldMessage;
 use crate::reporting::Reporter;
 use crate::selectors::SelectorList;
@@ -42,6 +44,8 @@ pub struct WorkerParts {
     pub cache: Arc<FileCache>,
     /// Folder of kept outcomes until they are sent.
     pub outcomes: PathBuf,
+    /// The messages that this worker has.
+    pub held: Arc<HeldList>,
     /// Name of the worker.
     pub worker: String,
     /// Time after which a run whose worker reports nothing is delivered again.
@@ -114,7 +118,13 @@ impl BrokerSource {
             )),
             files,
             selectors,
-            targets: targets.iter().map(|t| (t.clone(), Arc::default())).collect(),
+            targets: targets
+                .iter()
+                .map(|name| {
+                    let arrivals = Arrivals::new(Arc::clone(&parts.held), parts.lease);
+                    (name.clone(), Arc::new(TargetState::new(arrivals)))
+                })
+                .collect(),
             active: Mutex::default(),
             next_token: AtomicU64::new(1),
             parts,
@@ -171,23 +181,20 @@ impl BrokerSource {
         // The thread opens the target then, which gives its labels.
         let Some(labels) = target.labels() else { return true };
         let mut queues = target.queues.lock().await;
-        if target.has_received() {
+        if !target.arrivals.is_empty() {
             return true;
         }
         let mut changes = self.selectors.changes();
         let names = self.queue_names(name, Some(&labels));
-        let wait = queues.wait(&self.parts.storage, &names, self.parts.lease, limit);
+        let connection = &self.parts.counters.connection;
+        let wait = queues.wait(&self.parts.storage, &names, limit, &target.arrivals, connection);
         let waited = tokio::select! {
-            waited = self.parts.counters.connection.unless_lost(wait) => waited.unwrap_or(Ok(None)),
-            _ = changes.changed() => Ok(None),
-            () = self.stopped() => Ok(None),
+            waited = connection.unless_lost(wait) => waited.unwrap_or(Ok(false)),
+            _ = changes.changed() => Ok(false),
+            () = self.stopped() => Ok(false),
         };
         match waited {
-            Ok(message) => {
-                let is_found = message.is_some();
-                target.add_received(message);
-                is_found
-            }
+            Ok(is_found) => is_found,
             Err(e) => {
                 self.pause_after(&e, &mut queues).await;
                 false
@@ -202,15 +209,13 @@ impl BrokerSource {
             return;
         }
         let names = self.queue_names(name, target.labels().as_ref());
-        let (storage, lease, target) = (self.parts.storage.clone(), self.parts.lease, Arc::clone(target));
+        let (storage, target) = (self.parts.storage.clone(), Arc::clone(target));
         let counters = Arc::clone(&self.parts.counters);
         self.parts.runtime.spawn(async move {
             let mut queues = target.queues.lock().await;
-            let taking = queues.take(&storage, &names, lease, count);
-            match counters.connection.unless_lost(taking).await {
-                Some(Ok(messages)) => target.add_received(messages),
-                Some(Err(e)) => tracing::debug!("no run is received ahead: {e}"),
-                None => {}
+            let taking = queues.take(&storage, &names, count, &target.arrivals);
+            if let Some(Err(e)) = counters.connection.unless_lost(taking).await {
+                tracing::debug!("no run is received ahead: {e}");
             }
             target.is_receiving.store(false, Ordering::Release);
         });
@@ -221,22 +226,21 @@ impl BrokerSource {
         if self.is_stopped() {
             return None;
         }
-        if let Some(message) = target.pop_received() {
+        if let Some(message) = target.arrivals.pop() {
             return Some(message);
         }
         // After runs that are on their way.
         let mut queues = target.queues.lock().await;
         while !self.is_stopped() {
-            if let Some(message) = target.pop_received() {
+            if let Some(message) = target.arrivals.pop() {
                 return Some(message);
             }
             let names = self.queue_names(name, target.labels().as_ref());
-            let taking = queues.take(&self.parts.storage, &names, self.parts.lease, 1);
+            let taking = queues.take(&self.parts.storage, &names, 1, &target.arrivals);
             match self.parts.counters.connection.unless_lost(taking).await {
-                Some(Ok(messages)) if messages.is_empty() => return None,
-                Some(Ok(messages)) => target.add_received(messages),
+                Some(Ok(false)) => return None,
                 Some(Err(e)) => self.pause_after(&e, &mut queues).await,
-                None => {}
+                Some(Ok(true)) | None => {}
             }
         }
         None
@@ -300,6 +304,7 @@ impl BrokerSource {
         let start = AttemptStart {
             storage: storage.clone(),
             reporter: Arc::clone(&self.reporter),
+            connection: Arc::clone(&self.parts.counters.connection),
             worker: self.parts.worker.clone(),
             target: target.to_owned(),
             campaign,
@@ -404,7 +409,8 @@ impl BrokerSource {
         let Some(started) = run.start.await.ok().flatten() else {
             return false;
         };
-        if let Err(e) = attempts::release(&self.parts.storage, started, reason).await {
+        let release = || attempts::release(&self.parts.storage, started.clone(), reason);
+        if let Err(e) = self.parts.counters.connection.repeat_if_lost(release).await {
             tracing::warn!("the end of an attempt was not noted: {e}");
         }
         run.message.give_back(None).await;
@@ -430,9 +436,7 @@ impl RunSource for BrokerSource {
     fn decline(&self, target: &str) -> Result<(), QueueError> {
         self.parts.counters.set_available(target, false);
         if let Some(known) = self.targets.get(target) {
-            self.parts
-                .runtime
-                .block_on(known.give_back_received(Some(RETURN_DELAY)));
+            self.parts.runtime.block_on(known.give_back_received(None));
         }
         Ok(())
     }

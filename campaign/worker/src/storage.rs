@@ -1,12 +1,12 @@
 //! What the broker stores: the queue of runs, results, leases, files, and the lists of workers and selectors.
 
 use async_nats::Client;
+use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, PullConsumer, pull};
 use async_nats::jetstream::context::{ContextBuilder, CreateStreamError};
 use async_nats::jetstream::kv::Store;
 use async_nats::jetstream::object_store::{self, ObjectStore};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
-use async_nats::jetstream::{Context, context};
 use kinescope_campaign::{QueueError, RunId};
 use std::fmt::Display;
 use std::time::Duration;
@@ -139,6 +139,20 @@ fn bucket_stream(bucket: &str, max_age: Duration, replicas: usize) -> Config {
     }
 }
 
+/// Opens the store of files, and creates it if it is missing.
+async fn open_files(jetstream: &Context, address: &str, replicas: usize) -> Result<ObjectStore, QueueError> {
+    if let Ok(files) = jetstream.get_object_store(FILES).await {
+        return Ok(files);
+    }
+    let config = object_store::Config {
+        bucket: FILES.to_owned(),
+        num_replicas: replicas,
+        ..object_store::Config::default()
+    };
+    let created = jetstream.create_object_store(config).await;
+    created.map_err(|e| broker_error(address, e))
+}
+
 impl Storage {
     /// Opens the storage, and creates what is missing. `replicas` is the number of servers of a cluster that hold each
     /// message; it matters only at creation.
@@ -154,31 +168,27 @@ impl Storage {
             .build(client);
         let failed = |e: CreateStreamError| broker_error(address, format_args!("no storage on the broker: {e}"));
         let stream = |config: Config| jetstream.get_or_create_stream(config);
-        let runs = stream(work_stream(RUNS, "kinescope.runs.*.*", replicas))
-            .await
-            .map_err(failed)?;
-        let results = stream(work_stream(RESULTS, "kinescope.results.*", replicas))
-            .await
-            .map_err(failed)?;
-        for (bucket, age) in [(LEASES, LEASE_AGE), (WORKERS, WORKER_AGE), (SELECTORS, Duration::ZERO)] {
-            stream(bucket_stream(bucket, age, replicas)).await.map_err(failed)?;
-        }
-        let bucket = |e: context::KeyValueError| broker_error(address, e);
-        let leases = jetstream.get_key_value(LEASES).await.map_err(bucket)?;
-        let workers = jetstream.get_key_value(WORKERS).await.map_err(bucket)?;
-        let selectors = jetstream.get_key_value(SELECTORS).await.map_err(bucket)?;
-        let files = match jetstream.get_object_store(FILES).await {
-            Ok(files) => files,
-            Err(_) => {
-                let config = object_store::Config {
-                    bucket: FILES.to_owned(),
-                    num_replicas: replicas,
-                    ..object_store::Config::default()
-                };
-                let created = jetstream.create_object_store(config).await;
-                created.map_err(|e| broker_error(address, e))?
-            }
+        let bucket = async |name: &str, age: Duration| {
+            stream(bucket_stream(name, age, replicas)).await.map_err(failed)?;
+            let opened = jetstream.get_key_value(name).await;
+            opened.map_err(|e| broker_error(address, e))
         };
+        let (runs, results, leases, workers, selectors, files) = tokio::try_join!(
+            async {
+                stream(work_stream(RUNS, "kinescope.runs.*.*", replicas))
+                    .await
+                    .map_err(failed)
+            },
+            async {
+                stream(work_stream(RESULTS, "kinescope.results.*", replicas))
+                    .await
+                    .map_err(failed)
+            },
+            bucket(LEASES, LEASE_AGE),
+            bucket(WORKERS, WORKER_AGE),
+            bucket(SELECTORS, Duration::ZERO),
+            open_files(&jetstream, address, replicas),
+        )?;
         Ok(Self {
             address: address.to_owned(),
             jetstream,

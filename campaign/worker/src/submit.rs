@@ -157,6 +157,7 @@ impl Client {
             files.clone(),
             self.id,
             Arc::clone(&self.queue),
+            Arc::clone(&connection),
             stop.clone(),
         );
         let workers = Arc::new(WorkerList::default());

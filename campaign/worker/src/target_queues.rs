@@ -1,19 +1,29 @@
 //! The queues that a target takes runs from: its own, and those of selectors that match its labels.
 
-use crate::held_message::HeldMessage;
+use crate::arrivals::Arrivals;
+use crate::connection::ConnectionState;
 use crate::storage::Storage;
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt as _;
-use futures_util::future::select_all;
+use futures_util::stream::FuturesUnordered;
 use kinescope_campaign::QueueError;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Time for the broker's answer that a queue is empty.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Time for an answer after a wait has ended on the broker.
 const ANSWER_DELAY: Duration = Duration::from_secs(2);
+/// Time without an answer after which a request is sent a second time. It doubles with each further one.
+const FIRST_PATIENCE: Duration = Duration::from_millis(50);
+/// Shortest pause between two requests during a wait.
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+/// Part of the time since the broker was connected that such a pause has.
+const PAUSE_PART: u32 = 4;
 
 /// The queues of a target.
 #[derive(Default)]
@@ -23,22 +33,61 @@ pub struct TargetQueues {
     last: Option<String>,
 }
 
-/// Requests messages that are there now, at most `count`.
-async fn request_present(storage: &Storage, consumer: &PullConsumer, count: usize) -> Result<Vec<Message>, QueueError> {
-    let mut received = Vec::new();
+/// Requests messages that are there now, at most `count`, and adds them to `arrivals` as they come. Returns their number.
+async fn request_present(
+    storage: Storage,
+    consumer: PullConsumer,
+    count: usize,
+    arrivals: Arc<Arrivals>,
+) -> Result<usize, QueueError> {
+    let mut received = 0;
     let request = async {
         let request = consumer.fetch().max_messages(count).messages();
         let mut batch = request.await.map_err(|e| storage.error(e))?;
         while let Some(message) = batch.next().await {
-            received.push(message.map_err(|e| storage.error(e))?);
+            arrivals.add(message.map_err(|e| storage.error(e))?);
+            received += 1;
         }
         Ok(())
     };
     let ended = tokio::time::timeout(ANSWER_LIMIT, request).await;
     match ended.unwrap_or_else(|_| Err(storage.error("the broker does not answer"))) {
         // Messages that are here are leased to this worker.
-        Err(e) if received.is_empty() => Err(e),
+        Err(e) if received == 0 => Err(e),
         _ => Ok(received),
+    }
+}
+
+/// Waits until a request for messages of a queue has brought one, and returns whether one did. A broker that was killed has
+/// messages to deliver that are gone: nats-server 2.9 then leaves a request without an answer until the next one comes.
+async fn request_until_answered(
+    storage: &Storage,
+    consumer: &PullConsumer,
+    count: usize,
+    arrivals: &Arc<Arrivals>,
+) -> Result<bool, QueueError> {
+    let (begun, mut patience) = (Instant::now(), FIRST_PATIENCE);
+    // Tasks go on after this: the broker may still answer, and their messages come to the same target.
+    let mut requests = FuturesUnordered::new();
+    loop {
+        requests.push(tokio::spawn(request_present(
+            storage.clone(),
+            consumer.clone(),
+            count,
+            Arc::clone(arrivals),
+        )));
+        let ended = tokio::select! {
+            () = arrivals.wait() => return Ok(true),
+            ended = requests.next() => ended,
+            () = tokio::time::sleep(patience) => None,
+        };
+        match ended {
+            Some(Ok(Ok(received))) => return Ok(received > 0 || !arrivals.is_empty()),
+            Some(Ok(Err(e))) => return Err(e),
+            Some(Err(e)) => return Err(storage.error(e)),
+            None if begun.elapsed() >= ANSWER_LIMIT => return Err(storage.error("the broker does not answer")),
+            None => patience = patience.saturating_mul(2),
+        }
     }
 }
 
@@ -59,6 +108,28 @@ async fn request_next(
     }
 }
 
+/// Waits for one message of a queue, at most for `limit`, and adds it to `arrivals`. If another queue of the target had one
+/// before, which `is_over` says, it goes back for others. Returns whether it was added.
+async fn wait_for_one(
+    storage: Storage,
+    consumer: PullConsumer,
+    limit: Duration,
+    arrivals: Arc<Arrivals>,
+    is_over: Arc<AtomicBool>,
+) -> Result<bool, QueueError> {
+    let Some(message) = request_next(&storage, &consumer, limit).await? else {
+        return Ok(false);
+    };
+    if is_over.swap(true, Ordering::AcqRel) {
+        if let Some(message) = arrivals.hold(message) {
+            message.give_back(None).await;
+        }
+        return Ok(false);
+    }
+    arrivals.add(message);
+    Ok(true)
+}
+
 impl TargetQueues {
     /// Forgets the queues, which are opened again when they are needed.
     pub fn close(&mut self) {
@@ -74,8 +145,7 @@ impl TargetQueues {
         Ok(consumer)
     }
 
-    /// Returns messages of runs, at most `count`, from the first of these queues that has some. The result is empty if none
-    /// has.
+    /// Adds runs, at most `count`, of the first of these queues that has some to `arrivals`. Returns `false` if none has.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -83,23 +153,23 @@ impl TargetQueues {
         &mut self,
         storage: &Storage,
         names: &[String],
-        lease: Duration,
         count: usize,
-    ) -> Result<Vec<HeldMessage>, QueueError> {
+        arrivals: &Arc<Arrivals>,
+    ) -> Result<bool, QueueError> {
         let last = self.last.clone().filter(|last| names.contains(last));
         let others = names.iter().filter(|name| last.as_ref() != Some(*name));
         for name in last.iter().chain(others) {
-            let consumer = self.open(storage, name, lease).await?;
-            let messages = request_present(storage, &consumer, count).await?;
-            if !messages.is_empty() {
+            let consumer = self.open(storage, name, arrivals.lease()).await?;
+            if request_until_answered(storage, &consumer, count, arrivals).await? {
                 self.last = Some(name.clone());
-                return Ok(messages.into_iter().map(|m| HeldMessage::new(m, lease)).collect());
+                return Ok(true);
             }
         }
-        Ok(Vec::new())
+        Ok(false)
     }
 
-    /// Waits until one of these queues has a message, at most for `limit`, and returns it.
+    /// Waits until one of these queues has a message, at most for `limit`, and adds it to `arrivals`. Returns whether there
+    /// is one. A wait that is dropped takes a message all the same.
     ///
     /// # Errors
     /// If the broker does not answer.
@@ -107,31 +177,48 @@ impl TargetQueues {
         &mut self,
         storage: &Storage,
         names: &[String],
-        lease: Duration,
         limit: Duration,
-    ) -> Result<Option<HeldMessage>, QueueError> {
-        let mut waits = Vec::new();
+        arrivals: &Arc<Arrivals>,
+        connection: &ConnectionState,
+    ) -> Result<bool, QueueError> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (mut waits, mut consumers) = (FuturesUnordered::new(), Vec::new());
         for name in names {
-            let consumer = self.open(storage, name, lease).await?;
-            let storage = storage.clone();
-            waits.push(Box::pin(async move { request_next(&storage, &consumer, limit).await }));
+            let consumer = self.open(storage, name, arrivals.lease()).await?;
+            consumers.push(consumer.clone());
+            let wait = wait_for_one(
+                storage.clone(),
+                consumer,
+                limit,
+                Arc::clone(arrivals),
+                Arc::clone(&is_over),
+            );
+            let task = tokio::spawn(wait);
+            waits.push(async move { (name, task.await) });
         }
-        while !waits.is_empty() {
-            let (received, index, others) = select_all(waits).await;
-            if let Some(message) = received? {
-                self.last = names.get(index).cloned();
-                for other in others {
-                    // The broker may deliver to a request that nobody waits for any more: its run goes to others at once.
-                    tokio::spawn(async move {
-                        if let Ok(Some(message)) = other.await {
-                            HeldMessage::new(message, lease).give_back(None).await;
-                        }
-                    });
+        loop {
+            let pause = (connection.age() / PAUSE_PART).max(MIN_PAUSE);
+            tokio::select! {
+                waited = waits.next() => {
+                    let Some((name, waited)) = waited else { return Ok(false) };
+                    if waited.map_err(|e| storage.error(e))?? {
+                        self.last = Some(name.clone());
+                        return Ok(true);
+                    }
                 }
-                return Ok(Some(HeldMessage::new(message, lease)));
+                () = arrivals.wait() => {
+                    is_over.store(true, Ordering::Release);
+                    return Ok(true);
+                }
+                // Another request makes a broker that was killed go on: see `request_until_answered`. The wait keeps its
+                // place before those of other workers.
+                () = tokio::time::sleep(pause), if pause < limit => {
+                    for consumer in &consumers {
+                        let arrivals = Arc::clone(arrivals);
+                        drop(tokio::spawn(request_present(storage.clone(), consumer.clone(), 1, arrivals)));
+                    }
+                }
             }
-            waits = others;
         }
-        Ok(None)
     }
 }

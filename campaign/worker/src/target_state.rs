@@ -1,11 +1,10 @@
-//! What a worker has of a target: labels, queues, runs that were received ahead, and reports on their way.
+//! What a worker has of a target: labels, queues, runs that were received, and reports on their way.
 
-use crate::held_message::HeldMessage;
+use crate::arrivals::Arrivals;
 use crate::target_queues::TargetQueues;
 use kinescope_campaign::Labels;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -19,14 +18,13 @@ const MAX_AHEAD: u64 = 16;
 const MAX_REPORTS: usize = 16;
 
 /// A target of a worker.
-#[derive(Default)]
 pub struct TargetState {
     /// Its labels; `None` before it was open for the first time.
     labels: Mutex<Option<Labels>>,
     /// Its queues.
     pub queues: tokio::sync::Mutex<TargetQueues>,
-    /// Runs that were received ahead, in their order.
-    received: Mutex<VecDeque<HeldMessage>>,
+    /// Runs that were received and not taken yet.
+    pub arrivals: Arc<Arrivals>,
     /// Whether a task receives runs.
     pub is_receiving: AtomicBool,
     /// Reports that are sent while the next runs are executed.
@@ -40,6 +38,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TargetState {
+    /// Creates the state of a target that was never open.
+    #[must_use]
+    pub fn new(arrivals: Arrivals) -> Self {
+        Self {
+            labels: Mutex::default(),
+            queues: tokio::sync::Mutex::default(),
+            arrivals: Arc::new(arrivals),
+            is_receiving: AtomicBool::new(false),
+            reports: tokio::sync::Mutex::default(),
+            last_ms: AtomicU64::new(0),
+        }
+    }
+
     /// Returns the labels; `None` before the target was open for the first time.
     pub fn labels(&self) -> Option<Labels> {
         lock(&self.labels).clone()
@@ -71,31 +82,16 @@ impl TargetState {
         if last.is_zero() || last > AHEAD_RUN_LIMIT {
             return 0;
         }
-        let (size, received) = (self.request_size(), lock(&self.received).len());
+        let (size, received) = (self.request_size(), self.arrivals.len());
         match received > size / 2 {
             true => 0,
             false => size.saturating_sub(received),
         }
     }
 
-    /// Adds runs that were received ahead.
-    pub fn add_received(&self, messages: impl IntoIterator<Item = HeldMessage>) {
-        lock(&self.received).extend(messages);
-    }
-
-    /// Returns whether a run was received ahead.
-    pub fn has_received(&self) -> bool {
-        !lock(&self.received).is_empty()
-    }
-
-    /// Takes the first run that was received ahead.
-    pub fn pop_received(&self) -> Option<HeldMessage> {
-        lock(&self.received).pop_front()
-    }
-
     /// Returns the runs that were received ahead to the queue, for the next worker after `delay`.
     pub async fn give_back_received(&self, delay: Option<Duration>) {
-        while let Some(message) = self.pop_received() {
+        while let Some(message) = self.arrivals.pop() {
             message.give_back(delay).await;
         }
     }
@@ -122,10 +118,13 @@ impl TargetState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::held_list::HeldList;
 
     #[test]
     fn short_runs_are_received_ahead() {
-        let target = TargetState::default();
+        let folder = tempfile::tempdir().unwrap();
+        let (held, _) = HeldList::open(folder.path(), Duration::ZERO).unwrap();
+        let target = TargetState::new(Arrivals::new(Arc::new(held), Duration::ZERO));
         assert_eq!((target.request_size(), target.ahead_size()), (1, 0));
         for (ms, request, ahead) in [
             (0, 16, 16),

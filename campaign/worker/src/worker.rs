@@ -3,6 +3,8 @@
 use crate::connection::QueueOptions;
 use crate::counters::Counters;
 use crate::file_cache::FileCache;
+use crate::held_list::HeldList;
+use crate::held_message::give_back_earlier;
 use crate::run_source::{BrokerSource, WorkerParts};
 use crate::selectors::SelectorList;
 use crate::storage::Storage;
@@ -94,6 +96,8 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
     let folder = options.cache.clone().map_or_else(default_cache, Ok)?;
     let max_bytes = options.cache_size.saturating_mul(1 << 20);
     let cache = FileCache::open(&folder, max_bytes).with_context(|| folder.display().to_string())?;
+    let lease = Duration::from_secs(options.lease);
+    let (held, earlier) = HeldList::open(&folder, lease).with_context(|| folder.display().to_string())?;
     let counters = Arc::new(Counters::default());
     if let Some(address) = &options.metrics {
         let counters = Arc::clone(&counters);
@@ -110,6 +114,10 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
     let name = options.name.clone().unwrap_or_else(default_name);
     let storage = runtime.block_on(async {
         let client = options.queue.connect(&name, Arc::clone(&counters.connection)).await?;
+        if !earlier.is_empty() {
+            tracing::info!(runs = earlier.len(), "runs of an earlier process return to the queue");
+            give_back_earlier(&client, earlier).await;
+        }
         anyhow::Ok(Storage::open(client, &options.queue.queue, options.replicas.into()).await?)
     })?;
     let outcomes = folder.join("incomplete").join("outcomes");
@@ -120,8 +128,9 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
         storage: storage.clone(),
         cache: Arc::new(cache),
         outcomes: outcomes.clone(),
+        held: Arc::new(held),
         worker: name.clone(),
-        lease: Duration::from_secs(options.lease),
+        lease,
         labels,
         accepts_no_containment: options.without_containment,
         stop: stop.clone(),

@@ -1,7 +1,7 @@
 //! Campaigns over several workers and a real nats-server: workers, agents, the client and the server are killed.
 
 use super::{check_results, print_ratio, random, start_agents, write_campaign};
-use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
+use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict, unix_ms};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -105,6 +105,41 @@ fn two_workers_share_runs_and_one_is_killed() {
     // The same command has nothing to do.
     let mut again = start_run(folder, &keys, &server, &[]);
     assert_eq!(wait(&mut again, folder), Some(0));
+}
+
+#[test]
+fn a_worker_that_was_killed_takes_its_runs_back_at_once() {
+    /// Seconds. Nobody else has the target, so without the worker's list its runs would wait that long.
+    const LEASE: u64 = 20;
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let keys = folder.join("keys");
+    let server = NatsServer::start(&nats, folder, &[]);
+    let address = server.address();
+    let lease = LEASE.to_string();
+    let options = ["--queue", &address, "--on", "software:mali-g71", "--lease", &lease];
+    let mut worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    write_campaign(folder, &["software:mali-g71".to_owned()], 60);
+    let mut client = start_run(folder, &keys, &server, &[]);
+    // Runs are received ahead after the first one.
+    worker.wait_for_log_lines("run ends", 4);
+    worker.restart();
+    let killed = unix_ms();
+    assert_eq!(wait(&mut client, folder), Some(0));
+    let log = worker.log();
+    let listed = log.split("runs of an earlier process return").nth(1).unwrap();
+    let listed = listed.split("\"runs\":").nth(1).unwrap();
+    let listed: usize = listed.split(['}', ',']).next().unwrap().parse().unwrap();
+    assert!(listed > 0, "{log}");
+    let results = check_results(folder, 60);
+    // A run that was on its way to the worker at that moment is not in the list.
+    let late = results.iter().filter(|r| r.started_ms >= killed + LEASE * 1000 / 2);
+    assert!(late.count() < listed, "{results:?}");
+    // The run that was executed is repeated, and says so; those that were only received are not.
+    for result in results.iter().filter(|r| r.is_repeated()) {
+        assert_eq!(result.earlier_attempts, ["worker ended without a result"], "{result:?}");
+    }
 }
 
 /// Returns the metrics of a worker.

@@ -1,0 +1,225 @@
+//! The file of the queue, and commits to it. Threads that wait for the disk at the same time share one write to it: the
+//! targets of a campaign do not wait for each other's.
+
+use super::tables::Failure;
+use crate::queue::QueueError;
+use redb::{Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Memory for pages of the file, bytes.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// The file of a queue, which is locked while it is open.
+#[derive(Debug)]
+pub(super) struct QueueFile {
+    path: PathBuf,
+    database: Database,
+    state: Mutex<State>,
+    /// A writer has ended, or a write to the disk has.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Number of threads in a transaction, or before one.
+    writers: usize,
+    /// Number of commits.
+    committed: u64,
+    /// Number of commits that are on the disk.
+    synced: u64,
+    /// Whether a thread writes to the disk.
+    is_syncing: bool,
+    /// Number of writes to the disk.
+    syncs: u64,
+}
+
+/// A thread in a transaction. It is counted until this is dropped.
+struct Writer<'f>(&'f QueueFile);
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.writers = state.writers.saturating_sub(1);
+        self.0.changed.notify_all();
+    }
+}
+
+/// The write to the disk, until this is dropped.
+struct DiskWrite<'f>(&'f QueueFile);
+
+impl Drop for DiskWrite<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_syncing = false;
+        self.0.changed.notify_all();
+    }
+}
+
+impl QueueFile {
+    /// Opens a file, and creates it if there is none.
+    pub(super) fn open(path: &Path) -> Result<Self, QueueError> {
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE_BYTES);
+        let database = builder.create(path).map_err(|e| match e {
+            DatabaseError::DatabaseAlreadyOpen => QueueError::InUse(path.to_owned()),
+            e => QueueError::Storage {
+                path: path.to_owned(),
+                reason: e.to_string(),
+            },
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            database,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn error(&self, failure: Failure) -> QueueError {
+        let path = self.path.clone();
+        match failure {
+            Failure::Storage(e) => QueueError::Storage {
+                path,
+                reason: e.to_string(),
+            },
+            Failure::Entry(entry, reason) => QueueError::Entry { path, entry, reason },
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads in one transaction.
+    pub(super) fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
+        let done = || work(&self.database.begin_read()?);
+        done().map_err(|e| self.error(e))
+    }
+
+    /// Does some work in one commit, which is on the disk when this returns. An error of `work` leaves the file as it was.
+    pub(super) fn write<T>(&self, work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>) -> Result<T, QueueError> {
+        let value = self.write_later(work)?;
+        self.sync()?;
+        Ok(value)
+    }
+
+    /// Does some work in one commit. The next write to the disk stores it, or the end of the process if it is not killed.
+    pub(super) fn write_later<T>(
+        &self,
+        work: impl FnOnce(&WriteTransaction) -> Result<T, Failure>,
+    ) -> Result<T, QueueError> {
+        let mut state = self.lock();
+        // What waits now is committed together, before the next write to the disk.
+        while state.is_syncing {
+            state = self.wait(state);
+        }
+        state.writers = state.writers.saturating_add(1);
+        drop(state);
+        let writer = Writer(self);
+        let done = || -> Result<T, Failure> {
+            let mut write = self.database.begin_write()?;
+            write.set_durability(Durability::None)?;
+            let value = work(&write)?;
+            write.commit()?;
+            Ok(value)
+        };
+        let value = done().map_err(|e| self.error(e))?;
+        self.lock().committed += 1;
+        drop(writer);
+        Ok(value)
+    }
+
+    /// Waits until all commits of this thread are on the disk. One thread writes for all that wait.
+    pub(super) fn sync(&self) -> Result<(), QueueError> {
+        let mut state = self.lock();
+        let number = state.committed;
+        while state.synced < number {
+            if state.is_syncing || state.writers > 0 {
+                state = self.wait(state);
+                continue;
+            }
+            state.is_syncing = true;
+            let committed = state.committed;
+            drop(state);
+            let disk_write = DiskWrite(self);
+            let write = || -> Result<(), Failure> {
+                // It also stores the commits before it.
+                self.database.begin_write()?.commit()?;
+                Ok(())
+            };
+            write().map_err(|e| self.error(e))?;
+            state = self.lock();
+            state.synced = committed;
+            state.syncs += 1;
+            drop(state);
+            drop(disk_write);
+            state = self.lock();
+        }
+        Ok(())
+    }
+
+    /// Returns the number of writes to the disk.
+    #[cfg(test)]
+    pub(super) fn count_syncs(&self) -> u64 {
+        self.lock().syncs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tables::META;
+    use super::*;
+    use redb::ReadableTable as _;
+    use std::time::Duration;
+
+    #[test]
+    fn threads_share_a_write_to_the_disk() {
+        const THREADS: u64 = 4;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("q");
+        let file = QueueFile::open(&path).unwrap();
+        let add = |wait: &dyn Fn()| {
+            let added = file.write(|write| {
+                let mut meta = write.open_table(META)?;
+                let n = meta.get("n")?.map_or(0, |n| n.value());
+                meta.insert("n", n + 1)?;
+                wait();
+                Ok(())
+            });
+            added.unwrap();
+        };
+        std::thread::scope(|scope| {
+            let (add, file) = (&add, &file);
+            for _ in 0..THREADS {
+                // The first one waits in its transaction until all have begun.
+                scope.spawn(move || {
+                    add(&|| {
+                        while file.lock().committed == 0 && file.lock().writers < THREADS as usize {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                    });
+                });
+            }
+        });
+        assert_eq!(file.count_syncs(), 1);
+        add(&|| ());
+        assert_eq!(file.count_syncs(), 2);
+        // An error changes nothing.
+        let failed = file.write(|write| {
+            write.open_table(META)?.insert("n", 0)?;
+            Err::<(), _>(Failure::Entry("n".to_owned(), "is wrong".to_owned()))
+        });
+        assert!(failed.is_err());
+        assert!(matches!(QueueFile::open(&path), Err(QueueError::InUse(_))));
+        let n = file.read(|read| Ok(read.open_table(META)?.get("n")?.map(|n| n.value())));
+        assert_eq!(n.unwrap(), Some(THREADS + 1));
+        file.write_later(|_| Ok(())).unwrap();
+        file.sync().unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.count_syncs(), 3, "nothing is new");
+    }
+}
