@@ -4,12 +4,15 @@
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
+mod publisher;
 mod work_counts;
 
 use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
+use crate::result_log::LogEntry;
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
 use crate::work::WorkItem;
+use publisher::ResultPublisher;
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, ReadableTable,
     ReadableTableMetadata as _, Table, TableDefinition, WriteTransaction,
@@ -86,6 +89,8 @@ impl StoredAttempts {
 #[derive(Debug)]
 pub struct FolderQueue {
     path: PathBuf,
+    /// Where other processes follow the results. Fields are dropped in order: the log of the next process is not removed.
+    log: ResultPublisher,
     database: Database,
     /// Whether results wait for the next commit to disk.
     has_unsynced: AtomicBool,
@@ -99,14 +104,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// Parses an entry of any table, or a message of a broker. Returns whether it is one. For fuzzing.
+/// Parses an entry of any table, a line of a log, or a message of a broker. Returns whether it is one. For fuzzing.
 #[must_use]
 pub fn parse_entry(bytes: &[u8]) -> bool {
     let result = parse::<RunResult>(bytes).is_ok();
     let work = parse::<WorkItem>(bytes).is_ok_and(|w| !w.kind().is_empty());
     let run = parse::<Run>(bytes).is_ok_and(|r| r.has_own_id());
     let state = parse::<StoredLease>(bytes).is_ok() || parse::<StoredAttempts>(bytes).is_ok();
-    let message = crate::messages::parse_message(bytes);
+    let message = crate::messages::parse_message(bytes) || LogEntry::parse(bytes).is_ok();
     parse::<StoredRun>(bytes).is_ok() || result || work || run || state || message
 }
 
@@ -249,6 +254,7 @@ impl FolderQueue {
             path: path.to_owned(),
             database,
             has_unsynced: AtomicBool::new(false),
+            log: ResultPublisher::default(),
         };
         let found = queue.write(|write| {
             let mut meta = write.open_table(META)?;
@@ -436,17 +442,25 @@ impl FolderQueue {
     /// # Errors
     /// If the queue cannot be written.
     pub fn record(&self, results: &[RunResult]) -> Result<u64, QueueError> {
-        self.write(|write| {
-            let mut recorded = 0;
+        let new = self.write(|write| {
+            let mut new = Vec::new();
             for result in results {
                 match record_result(write, result)? {
-                    Some(FinishedRun::Recorded) => recorded += 1,
+                    Some(FinishedRun::Recorded) => new.push(result),
                     Some(FinishedRun::HadResult) => raise_attempt(write, result)?,
                     None => {}
                 }
             }
-            Ok(recorded)
-        })
+            Ok(new)
+        })?;
+        if self.log.is_open() {
+            for result in &new {
+                if let Some(run) = self.run(result.run)? {
+                    self.log.append(&run, result);
+                }
+            }
+        }
+        Ok(new.len() as u64)
     }
 }
 
@@ -556,9 +570,13 @@ impl RunSource for FolderQueue {
             ..result.clone()
         };
         // The target's next run begins with a durable commit, which stores this one too.
-        self.commit(false, |write| {
+        let finished = self.commit(false, |write| {
             Ok(record_result(write, &result)?.unwrap_or(FinishedRun::HadResult))
-        })
+        })?;
+        if finished == FinishedRun::Recorded {
+            self.log.append(&leased.run, &result);
+        }
+        Ok(finished)
     }
 
     fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError> {

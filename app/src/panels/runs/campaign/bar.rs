@@ -60,7 +60,7 @@ fn state(shown: &Snapshot, runs_here: bool, ui: &mut Ui) {
         (true, _) => "running here".to_owned(),
         (false, true) => {
             let age = unix_ms().saturating_sub(shown.status.written_ms) / 1000;
-            format!("another process runs it; numbers of {age} s ago, its cells show when it ends")
+            format!("another process runs it; numbers of {age} s ago")
         }
         (false, false) if counts.done == total => "complete".to_owned(),
         (false, false) => "stopped".to_owned(),
