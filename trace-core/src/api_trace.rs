@@ -17,6 +17,7 @@ mod memory_trace;
 mod memory_traces;
 mod names;
 mod order;
+mod program_names;
 mod ranges;
 mod rows;
 mod types;

@@ -1,6 +1,7 @@
 //! Device memory over time: allocations, frees and module variables, each with a name.
 
 use super::annotations::Annotations;
+use super::program_names::ProgramNames;
 use super::ranges::{Entry, Ranges};
 use super::rows::{has_succeeded, is_snapshot};
 use crate::GpuVa;
@@ -105,6 +106,7 @@ pub struct Buffers {
     list: Vec<DeviceBuffer>,
     tree: Ranges,
     names: HashMap<String, u32>,
+    given: ProgramNames,
 }
 
 impl Buffers {
@@ -187,23 +189,70 @@ impl Buffers {
         self.tree.stretch(address)
     }
 
-    /// Formats an address as `in0 + 0x40`, or as a plain address if it is in no buffer.
+    /// Formats an address at an event as [`Self::format_location`] does, or as a plain address if it is in no buffer.
     #[must_use]
     pub fn format_address(&self, address: GpuVa, event: u64) -> String {
         match self.locate(address, event) {
-            Some(place) => self.format_location(place),
+            Some(place) => self.format_location(place, event),
             None => format!("{address:#x}"),
         }
     }
 
-    /// Formats a location as `in0 + 0x40`.
+    /// Formats a location at an event as `logits + 0x40`: with the name that the program gave this memory last up to the
+    /// event, or else the first one after it, or else with the name of the buffer.
     #[must_use]
-    pub fn format_location(&self, place: BufferLocation) -> String {
-        let name = self.get(place.buffer).map_or("", |b| b.name.as_str());
-        match place.offset {
+    pub fn format_location(&self, place: BufferLocation, event: u64) -> String {
+        let (name, offset) = self.name_location(place, event);
+        match offset {
             0 => name.to_owned(),
             n => format!("{name} + {n:#x}"),
         }
+    }
+
+    /// Returns the name of a location at an event, as [`Self::format_location`] shows it, and the offset from there.
+    fn name_location(&self, place: BufferLocation, event: u64) -> (&str, u64) {
+        let Some(b) = self.get(place.buffer) else {
+            return ("", place.offset);
+        };
+        let given = || self.given.find(b.at.saturating_add(place.offset), place.buffer, event);
+        match b.kind {
+            BufferKind::Variable => None,
+            _ => given(),
+        }
+        .unwrap_or((&b.name, place.offset))
+    }
+
+    /// Returns the name of a buffer at an event: the one that the program gave it last up to the event, or else
+    /// the first one after it, or else [`DeviceBuffer::name`].
+    #[must_use]
+    pub fn name_at(&self, index: u32, event: u64) -> &str {
+        let Some(b) = self.get(index) else { return "" };
+        let given = || self.given.find_whole((b.at, b.bytes), index, event);
+        match b.kind {
+            BufferKind::Variable => None,
+            _ => given(),
+        }
+        .unwrap_or(&b.name)
+    }
+
+    /// Returns the name of a span of a buffer at an event: the one that the program gave to memory that contains the span,
+    /// or else that of the buffer.
+    #[must_use]
+    pub fn name_span(&self, index: u32, span: &std::ops::Range<GpuVa>, event: u64) -> &str {
+        let given = |at| self.given.find(at, index, event).map(|(name, _)| name);
+        let last = GpuVa::new(span.end.get().saturating_sub(1));
+        match (given(span.start), given(last.max(span.start))) {
+            (Some(first), Some(last)) if first == last => first,
+            _ => self.name_at(index, event),
+        }
+    }
+
+    /// Returns the first address and the size in bytes of the memory with this name: a buffer, or a part of one that the
+    /// program named.
+    #[must_use]
+    pub fn find_memory(&self, name: &str) -> Option<(GpuVa, u64)> {
+        let buffer = self.find(name).and_then(|index| self.get(index));
+        buffer.map(|b| (b.at, b.bytes)).or_else(|| self.given.memory(name))
     }
 }
 
@@ -412,10 +461,13 @@ impl Tracker {
             event: b.from,
             tag,
         });
-        Buffers {
+        let mut buffers = Buffers {
             tree: Ranges::new(entries.collect()),
             list: self.list,
             names,
-        }
+            given: ProgramNames::default(),
+        };
+        buffers.given = ProgramNames::new(annotations, |at, event| Some(buffers.locate(at, event)?.buffer));
+        buffers
     }
 }

@@ -151,13 +151,14 @@ fn buffers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: 
     };
     for (n, b) in (0u32..).zip(all).take(BUFFERS) {
         let p = palette(ui);
-        let mut name = StyledText::body(&b.name);
+        let shown = api_trace.buffers().name_at(n, at);
+        let mut name = StyledText::body(shown);
         if doc.changes().inputs().contains_key(&b.name) {
-            name = StyledText::body(format!("{}  ●", b.name)).colour(p.edited);
+            name = StyledText::body(format!("{shown}  ●")).colour(p.edited);
         } else if !b.is_live_at(at) {
             name = name.colour(p.quiet);
         }
-        let label = format!("outline buffer {}", b.name);
+        let label = format!("outline buffer {shown}");
         let row = list_row(
             ui,
             &label,

@@ -34,8 +34,9 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
     rows.show(ui, "Buffers", all.len() as u64, |ui, row, rect| {
         let Some(b) = all.get(row as usize) else { return };
         let on = view.device.buffer == Some(row as u32);
+        let name = api_trace.buffers().name_at(row as u32, at);
         let r = focus::row_response(ui, rect, ui.scope_id().with(("buffer", row)));
-        r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("device buffer {}", b.name)));
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("device buffer {name}")));
         if on {
             widgets::select(ui, rect);
         } else if r.hovered() {
@@ -44,8 +45,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         let here = b.is_live_at(at);
         let ink = if here { p.text } else { p.quiet };
         if let Some(cell) = table.cell("buffer", rect) {
-            table.note(ui, "buffer", &b.name, &body(), 0.0);
-            paint_middle(ui, cell, Align2::LEFT_CENTER, &b.name, body(), ink);
+            table.note(ui, "buffer", name, &body(), 0.0);
+            paint_middle(ui, cell, Align2::LEFT_CENTER, name, body(), ink);
         }
         table.text(ui, "size", rect, &text::bytes(b.bytes), small(), p.quiet);
         let mut message = format!("{:#x} · {}", b.at, b.kind.name());
@@ -59,7 +60,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
             message.push_str("\nnot allocated at the current event");
         }
         let r = r.on_hover_text(message);
-        widgets::add_copy_menu(&r, &[("name", b.name.clone()), ("address", format!("{:#x}", b.at))]);
+        widgets::add_copy_menu(&r, &[("name", name.to_owned()), ("address", format!("{:#x}", b.at))]);
         if r.clicked() {
             chosen = Some((row as u32, b.at));
         }
