@@ -200,10 +200,12 @@ fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
             out.push((rank + 2, text::truncate_middle(name, 60), message, Entry::Kernel(f)));
         }
     }
-    for b in api_trace.buffers().list().iter().take(MAX_NAMES) {
-        if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
-            let message = format!("{} of the device", text::bytes(b.bytes));
-            out.push((rank + 3, b.name.clone(), message, Entry::Range(0, b.at, 1)));
+    let buffers = api_trace.buffers().list().iter();
+    let buffers = buffers.map(|b| (b.name.as_str(), b.at, b.bytes)).take(MAX_NAMES);
+    for (name, at, bytes) in buffers.chain(api_trace.buffers().named_parts().take(MAX_NAMES)) {
+        if let Some(rank) = match_score(name, wanted).filter(|r| *r < 100) {
+            let message = format!("{} of the device", text::bytes(bytes));
+            out.push((rank + 3, name.to_owned(), message, Entry::Range(0, at, 1)));
         }
     }
 }

@@ -247,6 +247,12 @@ impl Buffers {
         }
     }
 
+    /// Returns each name that the program gave to a part of a buffer, with the first address and the size in bytes of the
+    /// part.
+    pub fn named_parts(&self) -> impl Iterator<Item = (&str, GpuVa, u64)> {
+        self.given.list().filter(|(name, ..)| !self.names.contains_key(*name))
+    }
+
     /// Returns the first address and the size in bytes of the memory with this name: a buffer, or a part of one that the
     /// program named.
     #[must_use]

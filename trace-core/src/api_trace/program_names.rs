@@ -73,6 +73,14 @@ impl ProgramNames {
         Some((of(&found)?.name.as_str(), address - found.from))
     }
 
+    /// Returns each name with the first address and the size in bytes of its memory, in the order of addresses.
+    pub fn list(&self) -> impl Iterator<Item = (&str, GpuVa, u64)> {
+        let first = |(n, tag): (&ProgramName, u32)| self.by_name.get(&n.name) == Some(&tag);
+        let all = self.list.iter().zip(0u32..);
+        all.filter(move |n| first(*n))
+            .map(|(n, _)| (n.name.as_str(), n.at, n.bytes))
+    }
+
     /// Returns the memory with a name: its first address and its size, bytes.
     pub fn memory(&self, name: &str) -> Option<(GpuVa, u64)> {
         let index = self.by_name.get(name)?;
