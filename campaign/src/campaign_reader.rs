@@ -122,6 +122,8 @@ pub struct CampaignReader {
     matrix: CollectedMatrix,
     log: LogReader,
     last: Option<Arc<Snapshot>>,
+    /// The stored status when the queue was free and was read.
+    free_status: Option<StatusFile>,
 }
 
 impl CampaignReader {
@@ -141,6 +143,7 @@ impl CampaignReader {
             matrix: CollectedMatrix::default(),
             log: LogReader::default(),
             last: None,
+            free_status: None,
         }
     }
 
@@ -152,16 +155,18 @@ impl CampaignReader {
     /// If a file cannot be read or is damaged. The last snapshot stays valid.
     pub fn read(&mut self) -> Result<Arc<Snapshot>, FolderError> {
         let stored = self.folder.stored_status()?;
+        // A process that goes on with the campaign writes another status.
         if let Some(last) = self.last.as_ref().filter(|last| !last.is_elsewhere)
-            && !stored.running
-            && (last.status.counts, last.status.written_ms >= stored.written_ms) == (stored.counts, true)
+            && self.free_status.as_ref() == Some(&stored)
         {
             return Ok(Arc::clone(last));
         }
         match self.folder.open_queue() {
             Ok(queue) => {
                 self.read_queue(&queue)?;
-                Ok(self.publish(describe_queue(&stored, &queue, false)?, false))
+                let status = describe_queue(&stored, &queue, false)?;
+                self.free_status = Some(stored);
+                Ok(self.publish(status, false))
             }
             Err(QueueError::InUse(_)) => {
                 self.read_log()?;

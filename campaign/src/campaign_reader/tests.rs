@@ -76,8 +76,36 @@ fn cells_of_an_earlier_reading_stay_while_another_process_goes_on() {
         (end.is_elsewhere, runs(&end), end.status.counts.done),
         (false, vec![3, 3], 6)
     );
-    // A complete campaign that did not change is not read again.
+    // A campaign that did not change is not read again.
     assert!(Arc::ptr_eq(&end, &reader.read().unwrap()));
+}
+
+#[test]
+fn campaign_of_a_killed_process_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let campaign = create(folder.path());
+    let queue = campaign.open_running_queue().unwrap();
+    fill(&queue, &["a"], 3);
+    finish(&queue, 2);
+    campaign.write_queue_status(&queue, true).unwrap();
+    let log = std::fs::read(campaign.log_path()).unwrap();
+    let mut reader = CampaignReader::open(folder.path()).unwrap();
+    assert!(reader.read().unwrap().is_elsewhere);
+    drop(queue);
+    // A process that was killed leaves its log, and a status that says that it runs.
+    std::fs::write(campaign.log_path(), log).unwrap();
+    let stopped = reader.read().unwrap();
+    assert_eq!(
+        (stopped.is_elsewhere, stopped.status.running, runs(&stopped)),
+        (false, false, vec![2])
+    );
+    assert!(Arc::ptr_eq(&stopped, &reader.read().unwrap()));
+    // Another process goes on.
+    let queue = campaign.open_running_queue().unwrap();
+    campaign.write_queue_status(&queue, true).unwrap();
+    finish(&queue, 1);
+    let followed = reader.read().unwrap();
+    assert_eq!((followed.is_elsewhere, runs(&followed)), (true, vec![3]));
 }
 
 #[test]
