@@ -100,6 +100,23 @@ pub struct BufferLocation {
     pub offset: u64,
 }
 
+/// A row of a list of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRow {
+    /// Index of the buffer.
+    pub buffer: u32,
+    /// Number of the name of a part of it; `None` for the buffer itself.
+    part: Option<u32>,
+}
+
+impl MemoryRow {
+    /// Whether this is a part of a buffer.
+    #[must_use]
+    pub fn is_part(self) -> bool {
+        self.part.is_some()
+    }
+}
+
 /// All buffers, in the order of their allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
@@ -107,6 +124,7 @@ pub struct Buffers {
     tree: Ranges,
     names: HashMap<String, u32>,
     given: ProgramNames,
+    rows: Vec<MemoryRow>,
 }
 
 impl Buffers {
@@ -247,10 +265,54 @@ impl Buffers {
         }
     }
 
-    /// Returns each name that the program gave to a part of a buffer, with the first address and the size in bytes of the
-    /// part.
-    pub fn named_parts(&self) -> impl Iterator<Item = (&str, GpuVa, u64)> {
-        self.given.list().filter(|(name, ..)| !self.names.contains_key(*name))
+    /// Returns the rows of a list of memory: each buffer, and then the parts of it that the program named.
+    #[must_use]
+    pub fn rows(&self) -> &[MemoryRow] {
+        &self.rows
+    }
+
+    /// Returns the number of the row of a buffer.
+    #[must_use]
+    pub fn find_row(&self, buffer: u32) -> usize {
+        self.rows.partition_point(|row| row.buffer < buffer)
+    }
+
+    /// Returns the name of a row at an event: that of the part, or [`Self::name_at`].
+    #[must_use]
+    pub fn name_row(&self, row: MemoryRow, event: u64) -> &str {
+        match row.part {
+            Some(part) => self.given.get(part).map_or("", |(name, ..)| name),
+            None => self.name_at(row.buffer, event),
+        }
+    }
+
+    /// Returns the first address and the size in bytes of a row.
+    #[must_use]
+    pub fn row_memory(&self, row: MemoryRow) -> Option<(GpuVa, u64)> {
+        match row.part {
+            Some(part) => self.given.get(part).map(|(_, at, bytes)| (at, bytes)),
+            None => self.get(row.buffer).map(|b| (b.at, b.bytes)),
+        }
+    }
+
+    /// Collects the rows of a list of memory.
+    fn list_rows(&self) -> Vec<MemoryRow> {
+        let is_part = |(number, buffer): &(u32, u32)| {
+            let whole = self.get(*buffer).map(|b| (b.at, b.bytes));
+            let named = self.given.get(*number);
+            named.is_some_and(|(name, at, bytes)| whole != Some((at, bytes)) && !self.names.contains_key(name))
+        };
+        let parts = self.given.list().filter(is_part).map(|(number, buffer)| MemoryRow {
+            buffer,
+            part: Some(number),
+        });
+        let buffers = (0u32..)
+            .zip(&self.list)
+            .map(|(buffer, _)| MemoryRow { buffer, part: None });
+        let mut rows: Vec<MemoryRow> = buffers.chain(parts).collect();
+        // Parts of a buffer stay in the order of addresses.
+        rows.sort_by_key(|row| row.buffer);
+        rows
     }
 
     /// Returns the first address and the size in bytes of the memory with this name: a buffer, or a part of one that the
@@ -472,8 +534,10 @@ impl Tracker {
             list: self.list,
             names,
             given: ProgramNames::default(),
+            rows: Vec::new(),
         };
         buffers.given = ProgramNames::new(annotations, |at, event| Some(buffers.locate(at, event)?.buffer));
+        buffers.rows = buffers.list_rows();
         buffers
     }
 }

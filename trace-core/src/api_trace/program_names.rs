@@ -73,18 +73,23 @@ impl ProgramNames {
         Some((of(&found)?.name.as_str(), address - found.from))
     }
 
-    /// Returns each name with the first address and the size in bytes of its memory, in the order of addresses.
-    pub fn list(&self) -> impl Iterator<Item = (&str, GpuVa, u64)> {
-        let first = |(n, tag): (&ProgramName, u32)| self.by_name.get(&n.name) == Some(&tag);
+    /// Returns each name once, by its number, with the buffer of its memory. They are in the order of addresses.
+    pub fn list(&self) -> impl Iterator<Item = (u32, u32)> {
         let all = self.list.iter().zip(0u32..);
-        all.filter(move |n| first(*n))
-            .map(|(n, _)| (n.name.as_str(), n.at, n.bytes))
+        let first = all.filter(|(n, number)| self.by_name.get(&n.name) == Some(number));
+        first.map(|(n, number)| (number, n.buffer))
+    }
+
+    /// Returns a name by its number, with the first address and the size in bytes of its memory.
+    pub fn get(&self, number: u32) -> Option<(&str, GpuVa, u64)> {
+        let named = self.list.get(number as usize)?;
+        Some((named.name.as_str(), named.at, named.bytes))
     }
 
     /// Returns the memory with a name: its first address and its size, bytes.
     pub fn memory(&self, name: &str) -> Option<(GpuVa, u64)> {
-        let index = self.by_name.get(name)?;
-        self.list.get(*index as usize).map(|n| (n.at, n.bytes))
+        let (_, at, bytes) = self.get(*self.by_name.get(name)?)?;
+        Some((at, bytes))
     }
 }
 
@@ -182,6 +187,10 @@ mod tests {
         }
         assert_eq!(name(0, 5), format!("{AT:#x}"), "nothing is allocated there");
         assert_eq!((b.name_at(1, 6), b.name_at(1, 7)), ("whole", "again"));
+        let rows: Vec<_> = b.rows().iter().map(|row| b.name_row(*row, 7)).collect();
+        assert_eq!(rows, ["alloc 0", "x", "z", "y", "again"]);
+        assert_eq!((b.find_row(0), b.find_row(1)), (0, 4));
+        assert_eq!(b.row_memory(b.rows()[3]), Some((GpuVa::new(AT + 0x100), 0x100)));
         assert_eq!(b.find_memory("y"), Some((GpuVa::new(AT + 0x100), 0x100)));
         assert_eq!(b.find_memory("whole"), Some((GpuVa::new(AT), 0x1000)));
         let span = |from, to| b.name_span(0, &(GpuVa::new(AT + from)..GpuVa::new(AT + to)), 2);

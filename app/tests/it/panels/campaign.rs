@@ -5,7 +5,7 @@ use crate::common::{Window, assert_themes_differ_only_in_colours, samples};
 use kinescope::theme::ThemeChoice;
 use kinescope_campaign::{
     CampaignFolder, CampaignReader, FirstDivergence, FolderQueue, Run, RunQueue as _, RunResult, RunSource as _,
-    RunVerdict, WorkItem, describe_queue,
+    RunVerdict, WorkItem,
 };
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -175,10 +175,7 @@ fn followed(theme: ThemeChoice) -> Window {
     let queue = campaign.open_running_queue().unwrap();
     fill(&queue, 5);
     let leased = queue.take("software:mali-g71", "w", Duration::from_secs(60)).unwrap();
-    let mut status = describe_queue(&campaign.stored_status().unwrap(), &queue, true).unwrap();
-    // The age of the numbers is 0 s in every picture.
-    status.written_ms += 3_600_000;
-    campaign.write_status(&status).unwrap();
+    campaign.write_queue_status(&queue, true).unwrap();
     let mut reader = CampaignReader::new(campaign);
     let snapshot = reader.read().unwrap();
     assert!(leased.is_some() && snapshot.is_elsewhere);

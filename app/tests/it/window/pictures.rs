@@ -111,9 +111,8 @@ fn launches_show_the_names_that_the_program_gave() {
         assert!(w.has(name), "{name}");
     }
     assert!(!w.has_part("alloc 0 + 0x"));
-    // The palette knows the name of a part, and the inspector names its bytes.
-    w.run("palette");
-    w.type_text("right\n");
+    // The outline lists the parts of the allocation, and the inspector names the bytes of a part.
+    w.click("outline buffer right");
     let Selection::Memory { va, .. } = *w.doc().selection() else {
         panic!("{:?}", w.doc().selection());
     };
@@ -123,7 +122,7 @@ fn launches_show_the_names_that_the_program_gave() {
         bytes: 4,
     });
     w.settle();
-    assert!(w.has_part("right + 0x10"));
+    assert!(w.has_part("right + 0x10") && w.has("device buffer right"));
 }
 
 /// Compares a picture at a scale of one and a half.

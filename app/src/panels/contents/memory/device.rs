@@ -95,7 +95,7 @@ fn follow(doc: &Document, view: &mut View, api_trace: &ApiTrace) {
             if let Some(place) = api_trace.buffers().locate_nearest(va, at) {
                 d.buffer = Some(place.buffer);
                 d.reveal = Some(va.get());
-                d.list.reveal(u64::from(place.buffer));
+                d.list.reveal(api_trace.buffers().find_row(place.buffer) as u64);
             }
         }
     }
