@@ -3,7 +3,6 @@
 //! The first line has the format's version and the id of the log. Each later line is an entry as JSON. A process that
 //! opens the queue to run it writes a new log with a new id, and removes it at its end.
 
-use crate::folder_queue::MAX_ENTRY_BYTES;
 use crate::run::Run;
 use crate::run_result::RunResult;
 use serde::{Deserialize, Serialize};
@@ -16,8 +15,8 @@ use std::path::{Path, PathBuf};
 const VERSION: u32 = 1;
 /// Maximum size of the first line, bytes.
 const MAX_HEADER_BYTES: u64 = 256;
-/// Maximum size of a line, bytes: a result with the names of its work.
-const MAX_LINE_BYTES: usize = 2 * MAX_ENTRY_BYTES;
+/// Maximum size of a line, bytes: twice that of a result in the queue, for the names of its work.
+const MAX_LINE_BYTES: usize = 2 << 20;
 /// Number of bytes that are read at once.
 const CHUNK_BYTES: u64 = 4 << 20;
 
