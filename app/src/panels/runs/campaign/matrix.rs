@@ -52,8 +52,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Returns the sections of the matrix, at most one for each kind of work. The time does not depend on the number of rows
-/// but by its logarithm.
+/// Returns the sections of the matrix, at most one for each kind of work. Takes time logarithmic in the number of rows.
 fn list_sections(snapshot: &Snapshot) -> Vec<Section<'_>> {
     let section = |kind: &'static str| {
         let counts = snapshot.counts.get(kind).filter(|_| snapshot.is_elsewhere);
