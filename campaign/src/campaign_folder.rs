@@ -2,6 +2,7 @@
 
 use crate::folder_queue::FolderQueue;
 use crate::queue::{Counts, QueueError, TargetCounts, WorkCounts, count_targets};
+use crate::result_log::new_id;
 use crate::run_result::unix_ms;
 use kinescope_files::output::{self, OutputError};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,14 @@ pub enum FolderError {
     /// The queue cannot be opened.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// The log of results cannot be read.
+    #[error("{}: {reason}; the cells show when the process that runs the campaign ends", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// The status cannot be read.
     #[error("{}: damaged: {reason}", path.display())]
     Status {
@@ -58,6 +67,8 @@ pub enum FolderError {
 const QUEUE: &str = "queue.redb";
 /// Name of the status file.
 const STATUS: &str = "status.json";
+/// Name of the log of results.
+const LOG: &str = "results.log";
 /// Name of the table of results.
 const RESULTS: &str = "results.parquet";
 /// Name of the folder of kept outcomes.
@@ -146,6 +157,12 @@ impl CampaignFolder {
         self.path.join(RESULTS)
     }
 
+    /// Returns the path of the log of results, which is there while a process runs the campaign.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
     /// Returns the folder of kept outcomes.
     #[must_use]
     pub fn outcomes_path(&self) -> PathBuf {
@@ -158,6 +175,16 @@ impl CampaignFolder {
     /// If another process has it open, or it cannot be read or written.
     pub fn open_queue(&self) -> Result<FolderQueue, QueueError> {
         FolderQueue::open(&self.path.join(QUEUE))
+    }
+
+    /// Opens the queue to run it: other processes can follow its results in the log until it is closed.
+    ///
+    /// # Errors
+    /// If another process has it open, or a file cannot be read or written.
+    pub fn open_running_queue(&self) -> Result<FolderQueue, QueueError> {
+        let queue = self.open_queue()?;
+        queue.log_results(&self.log_path())?;
+        Ok(queue)
     }
 
     /// Returns the status that was written last, or `None` if there is none.
@@ -208,17 +235,6 @@ impl CampaignFolder {
     pub fn write_queue_status(&self, queue: &FolderQueue, running: bool) -> Result<(), FolderError> {
         self.write_status(&describe_queue(&self.stored_status()?, queue, running)?)
     }
-}
-
-/// Returns an id that no other folder has: it depends on its path, this process and the time.
-fn new_id(path: &Path) -> String {
-    let mut hasher = blake3::Hasher::new();
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    hasher.update(path.as_os_str().as_encoded_bytes());
-    hasher.update(&std::process::id().to_le_bytes());
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    hasher.update(&since.as_nanos().to_le_bytes());
-    hasher.finalize().to_hex().chars().take(32).collect()
 }
 
 /// Returns the status of a queue that is open here. `stored` is the one that was written last.

@@ -4,6 +4,7 @@
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
+mod publisher;
 mod queue_file;
 mod tables;
 mod work_counts;
@@ -13,6 +14,7 @@ pub use tables::{MAX_ENTRY_BYTES, parse_entry};
 use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
+use publisher::ResultPublisher;
 use queue_file::QueueFile;
 use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
 use std::path::Path;
@@ -31,6 +33,8 @@ const BATCH: usize = 1024;
 /// A queue in a file.
 #[derive(Debug)]
 pub struct FolderQueue {
+    /// Where other processes follow the results. Fields are dropped in order: the log of the next process is not removed.
+    log: ResultPublisher,
     file: QueueFile,
     /// Results of this process that the next change stores: it is that of the target's next run.
     finished: Mutex<Vec<RunResult>>,
@@ -81,6 +85,7 @@ impl FolderQueue {
         Ok(Self {
             file,
             finished: Mutex::default(),
+            log: ResultPublisher::default(),
         })
     }
 
@@ -237,17 +242,25 @@ impl FolderQueue {
     /// # Errors
     /// If the queue cannot be written.
     pub fn record(&self, results: &[RunResult]) -> Result<u64, QueueError> {
-        self.write(|write| {
-            let mut recorded = 0;
+        let new = self.write(|write| {
+            let mut new = Vec::new();
             for result in results {
                 match record_result(write, result)? {
-                    Some(FinishedRun::Recorded) => recorded += 1,
+                    Some(FinishedRun::Recorded) => new.push(result),
                     Some(FinishedRun::HadResult) => raise_attempt(write, result)?,
                     None => {}
                 }
             }
-            Ok(recorded)
-        })
+            Ok(new)
+        })?;
+        if self.log.is_open() {
+            for result in &new {
+                if let Some(run) = self.run(result.run)? {
+                    self.log.append(&run, result);
+                }
+            }
+        }
+        Ok(new.len() as u64)
     }
 }
 
@@ -355,6 +368,7 @@ impl RunSource for FolderQueue {
         if !is_open || finished.iter().any(|other| other.run == result.run) {
             return Ok(FinishedRun::HadResult);
         }
+        self.log.append(&leased.run, &result);
         // The target's next run begins with a commit to disk, which stores this too: targets wait for one commit each run.
         finished.push(result);
         Ok(FinishedRun::Recorded)

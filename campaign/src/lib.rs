@@ -6,6 +6,7 @@
 
 mod campaign_files;
 mod campaign_folder;
+mod campaign_reader;
 mod comparison;
 mod description;
 mod execution;
@@ -17,6 +18,7 @@ pub mod messages;
 mod mutation;
 mod queue;
 mod report;
+mod result_log;
 mod run;
 mod run_result;
 mod scheduler;
@@ -27,6 +29,7 @@ mod table;
 mod work;
 
 pub use campaign_folder::{CampaignFolder, FolderError, StatusFile, describe_queue};
+pub use campaign_reader::{CampaignReader, MAX_CELL_RUNS};
 pub use comparison::{CampaignDifference, CellChange, CellDifference, compare};
 pub use description::{
     BisectEntry, Campaign, CampaignEntry, DescriptionError, EntryWork, FuzzEntry, MAX_DESCRIPTION_BYTES,
@@ -47,8 +50,8 @@ pub use run::{LeasedRun, Run, RunId};
 pub use run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
 pub use scheduler::{CampaignEnd, CampaignOptions, MAX_ATTEMPTS, RunNotice, run_campaign, run_worker};
 pub use selector::{Labels, SelectorError, TargetSelector, parse_label};
-pub use snapshot::{CellRun, Snapshot};
-pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets, WORK_KINDS};
+pub use snapshot::{CellRun, KindCounts, MatrixCell, MatrixRow, Snapshot};
+pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets, WORK_KINDS, WorkKey};
 pub use table::{TableFileError, write_table};
 pub use work::{
     BisectDetails, BisectWork, FailedSeed, FuzzDetails, FuzzWork, InputFile, KeptOutcomes, KeptProducers,

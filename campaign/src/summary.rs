@@ -6,7 +6,7 @@ use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
 use crate::work::RunDetails;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Maximum number of run times of a cell that are kept.
 const MAX_TIMES: usize = 1000;
@@ -24,7 +24,39 @@ pub struct CellKey {
     pub target: String,
 }
 
+/// What identifies a row of the matrix in two campaigns: a work item with its options, on any target.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkKey {
+    /// The kind of work, as in [`CellKey`].
+    pub kind: &'static str,
+    /// Name of the recording, pipeline or program, as the description gives it.
+    pub recording: String,
+    /// Options of the work, in words.
+    pub options: String,
+}
+
 impl CellKey {
+    /// Returns the key of the cell of a work item on a target.
+    #[must_use]
+    pub fn new(work: WorkKey, target: String) -> Self {
+        Self {
+            kind: work.kind,
+            recording: work.recording,
+            options: work.options,
+            target,
+        }
+    }
+
+    /// Returns the key of its work item.
+    #[must_use]
+    pub fn work(&self) -> WorkKey {
+        WorkKey {
+            kind: self.kind,
+            recording: self.recording.clone(),
+            options: self.options.clone(),
+        }
+    }
+
     /// Returns the key of the cell that a run belongs to.
     #[must_use]
     pub fn for_run(run: &Run) -> Self {
@@ -69,15 +101,39 @@ fn compare_natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Keys are in the order of reports: by kind, by file, by options, by target.
+/// Compares work items in the order of reports: by kind, by file, by options.
+fn compare_work(a: (&str, &str, &str), b: (&str, &str, &str)) -> Ordering {
+    kind_order(a.0)
+        .cmp(&kind_order(b.0))
+        .then_with(|| a.0.cmp(b.0))
+        .then_with(|| compare_natural(a.1, b.1))
+        .then_with(|| compare_natural(a.2, b.2))
+}
+
+/// Keys are in the order of reports.
+impl Ord for WorkKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_work(
+            (self.kind, &self.recording, &self.options),
+            (other.kind, &other.recording, &other.options),
+        )
+    }
+}
+
+impl PartialOrd for WorkKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Keys are in the order of reports: by work item, by target.
 impl Ord for CellKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        kind_order(self.kind)
-            .cmp(&kind_order(other.kind))
-            .then_with(|| self.kind.cmp(other.kind))
-            .then_with(|| compare_natural(&self.recording, &other.recording))
-            .then_with(|| compare_natural(&self.options, &other.options))
-            .then_with(|| compare_natural(&self.target, &other.target))
+        compare_work(
+            (self.kind, &self.recording, &self.options),
+            (other.kind, &other.recording, &other.options),
+        )
+        .then_with(|| compare_natural(&self.target, &other.target))
     }
 }
 
@@ -166,11 +222,78 @@ impl Cell {
 }
 
 /// A cell that is being collected.
-struct OpenCell {
+#[derive(Clone, Debug)]
+pub(crate) struct OpenCell {
     cell: Cell,
     fingerprints: BTreeSet<String>,
     /// The details of the first repeat.
     first: Option<RunDetails>,
+}
+
+impl OpenCell {
+    /// Creates the cell of a recording at `path` with a digest, without results. `first` is the result that is added
+    /// first.
+    pub fn new(path: &Path, digest: &str, first: &RunResult) -> Self {
+        Self {
+            cell: Cell {
+                runs: 0,
+                matches: 0,
+                repeated: 0,
+                verdict: first.verdict.into(),
+                fingerprints: 0,
+                divergence: first.divergence.clone(),
+                failure: first.failure.clone(),
+                run_ns: Vec::new(),
+                gpu: first.gpu.clone(),
+                path: path.to_owned(),
+                digest: digest.to_owned(),
+                outcome: first.outcome.clone(),
+                details: first.details.clone(),
+                unequal: None,
+            },
+            fingerprints: BTreeSet::new(),
+            first: first.details.clone(),
+        }
+    }
+
+    /// Returns the cell with the results until now.
+    pub fn close(&self) -> Cell {
+        self.cell.clone()
+    }
+
+    /// Adds a result.
+    pub fn add(&mut self, result: RunResult) {
+        let verdict = CellVerdict::from(result.verdict);
+        let cell = &mut self.cell;
+        cell.runs += 1;
+        cell.matches += u64::from(result.verdict == RunVerdict::Match);
+        cell.repeated += u64::from(result.is_repeated());
+        if result.run_ns > 0 && cell.run_ns.len() < MAX_TIMES {
+            let at = cell.run_ns.partition_point(|ns| *ns <= result.run_ns);
+            cell.run_ns.insert(at, result.run_ns);
+        }
+        if !result.fingerprint.is_empty() {
+            self.fingerprints.insert(result.fingerprint);
+            cell.fingerprints = self.fingerprints.len();
+        }
+        if cell.gpu.is_empty() {
+            cell.gpu = result.gpu;
+        }
+        match (&self.first, &result.details) {
+            (Some(first), Some(details)) if cell.unequal.is_none() => cell.unequal = first.describe_change(details),
+            (None, Some(details)) => self.first = Some(details.clone()),
+            _ => {}
+        }
+        if verdict > cell.verdict || cell.details.is_none() {
+            cell.details = result.details;
+        }
+        if verdict > cell.verdict {
+            cell.verdict = verdict;
+            cell.divergence = result.divergence;
+            cell.failure = result.failure;
+            cell.outcome = result.outcome;
+        }
+    }
 }
 
 /// Work whose results differ between two targets.
@@ -210,15 +333,7 @@ impl Summary {
             add(&mut cells, &run, result);
             true
         })?;
-        summary.cells = cells
-            .into_iter()
-            .map(|(key, open)| {
-                let mut cell = open.cell;
-                cell.run_ns.sort_unstable();
-                cell.fingerprints = open.fingerprints.len();
-                (key, cell)
-            })
-            .collect();
+        summary.cells = cells.into_iter().map(|(key, open)| (key, open.cell)).collect();
         Ok(summary)
     }
 
@@ -284,55 +399,10 @@ impl Summary {
 
 fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
     let recording = run.work.recording();
-    let key = CellKey::for_run(run);
-    let verdict = CellVerdict::from(result.verdict);
-    let open = cells.entry(key).or_insert_with(|| OpenCell {
-        cell: Cell {
-            runs: 0,
-            matches: 0,
-            repeated: 0,
-            verdict,
-            fingerprints: 0,
-            divergence: result.divergence.clone(),
-            failure: result.failure.clone(),
-            run_ns: Vec::new(),
-            gpu: result.gpu.clone(),
-            path: recording.path.clone(),
-            digest: recording.digest.clone(),
-            outcome: result.outcome.clone(),
-            details: result.details.clone(),
-            unequal: None,
-        },
-        fingerprints: BTreeSet::new(),
-        first: result.details.clone(),
-    });
-    let cell = &mut open.cell;
-    cell.runs += 1;
-    cell.matches += u64::from(result.verdict == RunVerdict::Match);
-    cell.repeated += u64::from(result.is_repeated());
-    if result.run_ns > 0 && cell.run_ns.len() < MAX_TIMES {
-        cell.run_ns.push(result.run_ns);
-    }
-    if !result.fingerprint.is_empty() {
-        open.fingerprints.insert(result.fingerprint);
-    }
-    if cell.gpu.is_empty() {
-        cell.gpu = result.gpu;
-    }
-    match (&open.first, &result.details) {
-        (Some(first), Some(details)) if cell.unequal.is_none() => cell.unequal = first.describe_change(details),
-        (None, Some(details)) => open.first = Some(details.clone()),
-        _ => {}
-    }
-    if verdict > cell.verdict || cell.details.is_none() {
-        cell.details = result.details;
-    }
-    if verdict > cell.verdict {
-        cell.verdict = verdict;
-        cell.divergence = result.divergence;
-        cell.failure = result.failure;
-        cell.outcome = result.outcome;
-    }
+    let open = cells
+        .entry(CellKey::for_run(run))
+        .or_insert_with(|| OpenCell::new(&recording.path, &recording.digest, &result));
+    open.add(result);
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod live_service;
 mod pairing;
 mod preemption;
 mod push;
+mod replay;
 mod runner;
 mod session;
 mod sessions;

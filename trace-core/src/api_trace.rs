@@ -17,13 +17,14 @@ mod memory_trace;
 mod memory_traces;
 mod names;
 mod order;
+mod program_names;
 mod ranges;
 mod rows;
 mod types;
 
 pub use annotations::{Annotations, MAX_NAMED_BUFFERS, NamedBuffer, ProgramRange, buffer_shapes};
 pub use arguments::{Argument, Value};
-pub use buffers::{BufferKind, BufferLocation, Buffers, DeviceBuffer};
+pub use buffers::{BufferKind, BufferLocation, Buffers, DeviceBuffer, MemoryRow};
 pub use kernel::{CodeImage, KernelCode, Resources};
 pub use last_writer::{ByteChange, CertainWriter, LastWriter, PossibleWriter};
 pub use launch_changes::{BufferChange, LaunchChanges};

@@ -6,6 +6,7 @@
 
 mod block;
 mod compile;
+mod compile_registers;
 mod complete;
 mod conditions;
 mod context;

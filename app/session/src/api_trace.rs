@@ -83,11 +83,13 @@ pub fn format_dims(d: [u32; 3]) -> String {
     }
 }
 
-/// Returns the name of the buffer that a launch changed, or the address if it is in no buffer.
+/// Returns the name of the memory that a launch at an event changed, or the address if it is in no buffer.
 #[must_use]
-pub fn format_change_location(api_trace: &ApiTrace, left: &BufferChange) -> String {
-    let buffer = left.buffer.and_then(|n| api_trace.buffers().get(n));
-    buffer.map_or_else(|| format!("{:#x}", left.span.start), |b| b.name.clone())
+pub fn format_change_location(api_trace: &ApiTrace, left: &BufferChange, event: u64) -> String {
+    match left.buffer {
+        Some(n) => api_trace.buffers().name_span(n, &left.span, event).to_owned(),
+        None => format!("{:#x}", left.span.start),
+    }
 }
 
 /// Describes on one line the changes of a launch, as a target observed them. Returns `None` if there is no such
@@ -98,7 +100,13 @@ pub fn describe_launch_changes(api_trace: &ApiTrace, event: u64) -> Option<Strin
     if left.list.is_empty() {
         return Some(if left.complete { "nothing" } else { "nothing traced" }.to_owned());
     }
-    let one = |l: &BufferChange| format!("{}: {}", format_change_location(api_trace, l), text::bytes(l.bytes));
+    let one = |l: &BufferChange| {
+        format!(
+            "{}: {}",
+            format_change_location(api_trace, l, event),
+            text::bytes(l.bytes)
+        )
+    };
     let messages: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
     // An incomplete memory trace may have missed more.
     let more = if left.list.len() > MAX_LISTED_CHANGES || !left.complete {
@@ -326,7 +334,7 @@ fn is_snapshot(call: &CallEvent) -> bool {
 pub fn format_address(derived: &DerivedData, va: GpuVa, event: u64) -> Option<String> {
     let api_trace = derived.api_trace.as_ref()?;
     let place = api_trace.buffers().locate_nearest(va, event)?;
-    Some(api_trace.buffers().format_location(place))
+    Some(api_trace.buffers().format_location(place, event))
 }
 
 impl Document {

@@ -34,7 +34,7 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
         ReferenceItem::HostWrite { .. }
         | ReferenceItem::Call(_)
         | ReferenceItem::Launch { .. }
-        | ReferenceItem::DeviceBuffer(_)
+        | ReferenceItem::DeviceBuffer { .. }
         | ReferenceItem::Submitted { .. }
         | ReferenceItem::CallSubmission { .. }
         | ReferenceItem::SubmissionCall { .. }

@@ -126,9 +126,9 @@ pub fn describe(recording: &Recording, data: &impl XrefData, target: XrefTarget,
                 LaunchReference::ReadOnly => format!("{name} · read-only by its signature"),
             }
         }
-        ReferenceItem::DeviceBuffer(location) => {
+        ReferenceItem::DeviceBuffer { location, event } => {
             let buffers = data.api_trace().map(|a| a.buffers());
-            buffers.map_or_else(String::new, |b| b.format_location(location))
+            buffers.map_or_else(String::new, |b| b.format_location(location, event))
         }
         ReferenceItem::Submitted { submission, word, part } => describe_submitted(submission, word, part),
         ReferenceItem::CallSubmission { submission, word } => match word {

@@ -26,9 +26,8 @@ pub fn load(opened: &SourceRecording) -> Result<ApiTrace, Failure> {
 /// writes.
 #[must_use]
 pub fn find_named(opened: &SourceRecording, api_trace: &ApiTrace, name: &str) -> Option<(GpuVa, u64)> {
-    let index = api_trace.buffers().find(name);
-    let buffer = index.and_then(|n| api_trace.buffers().get(n)).map(|b| (b.at, b.bytes));
-    buffer.or_else(|| opened.buffer(name).ok().map(|b| (b.va, b.bytes)))
+    let memory = api_trace.buffers().find_memory(name);
+    memory.or_else(|| opened.buffer(name).ok().map(|b| (b.va, b.bytes)))
 }
 
 /// Parses an address argument: a number, a buffer's name, `NAME+OFFSET`.

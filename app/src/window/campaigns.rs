@@ -6,8 +6,8 @@ use crate::log::{self, Level};
 use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription};
 use egui::Context;
 use kinescope_campaign::{
-    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, FolderQueue, Matrix, RunNotice, RunQueue as _, RunVerdict,
-    Snapshot, Summary, run_campaign, write_table,
+    Campaign, CampaignEnd, CampaignFolder, CampaignOptions, CampaignReader, FolderQueue, Matrix, RunNotice,
+    RunQueue as _, RunVerdict, Summary, run_campaign, write_table,
 };
 use kinescope_files::link::Link;
 use kinescope_files::scene::{Scene, Selection};
@@ -28,7 +28,7 @@ const STOP_TICK: Duration = Duration::from_millis(50);
 
 /// Asks for the folder of a campaign and opens it.
 pub(super) fn choose(app: &mut App, ctx: &Context) {
-    app.pick(ctx, Pick::Folder, |app, ctx, path| read(app, ctx, path, true));
+    app.pick(ctx, Pick::Folder, open);
 }
 
 /// Asks for a description and checks it.
@@ -36,20 +36,28 @@ pub(super) fn choose_description(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::CampaignDescription, check);
 }
 
-/// Reads the folder of a campaign again.
-pub(super) fn read_again(app: &mut App, ctx: &Context, path: PathBuf) {
-    read(app, ctx, path, false);
-}
-
-/// Reads the folder of a campaign in the background. `is_new`: the user chose it.
-fn read(app: &mut App, ctx: &Context, path: PathBuf, is_new: bool) {
+/// Opens the folder of a campaign in the background.
+fn open(app: &mut App, ctx: &Context, path: PathBuf) {
     let title = format!("reading {}", path.display());
     app.tasks.spawn(ctx, title, move |_| {
-        let opened = Snapshot::open(&path).map_err(|e| e.to_string());
-        Box::new(move |app| match is_new {
-            true => app.views.campaign.open(opened),
-            false => app.views.campaign.show(opened),
-        })
+        let opened = CampaignReader::open(&path).and_then(|mut reader| {
+            let snapshot = reader.read()?;
+            Ok((Arc::new(Mutex::new(reader)), snapshot))
+        });
+        let opened = opened.map_err(|e| e.to_string());
+        Box::new(move |app| app.views.campaign.open(opened))
+    });
+}
+
+/// Reads in the background what was appended to the open campaign.
+pub(super) fn read_again(app: &mut App, ctx: &Context) {
+    let Some(reader) = app.views.campaign.reader() else {
+        return;
+    };
+    app.tasks.spawn(ctx, "reading the campaign", move |_| {
+        let read = reader.lock().unwrap_or_else(PoisonError::into_inner).read();
+        let read = read.map_err(|e| e.to_string());
+        Box::new(move |app| app.views.campaign.show(&reader, read))
     });
 }
 
@@ -105,7 +113,7 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let (campaign, matrix) = (&own.description.campaign, &own.description.matrix);
     let folder = CampaignFolder::create(&own.folder, &campaign.name).map_err(|e| text(&e))?;
-    let queue = folder.open_queue().map_err(|e| text(&e))?;
+    let queue = folder.open_running_queue().map_err(|e| text(&e))?;
     let mut runs = matrix.runs().take_while(|_| progress.check().is_ok());
     queue.add(&mut runs).map_err(|e| text(&e))?;
     let names: Vec<String> = matrix.targets().into_iter().map(str::to_owned).collect();
@@ -116,20 +124,22 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
         outcomes: folder.outcomes_path(),
         targets,
     };
-    publish(own, &folder, &queue, true, ctx);
+    let mut reader = CampaignReader::new(folder.clone());
+    publish(own, &mut reader, &folder, &queue, true, ctx);
     let counts = queue.counts().map_err(|e| text(&e))?;
     progress.set_total(counts.total());
     let _ = progress.advance(counts.done);
-    let next = Mutex::new(Instant::now());
+    let readings = Mutex::new((Instant::now(), reader));
     let notice = |notice: &RunNotice<'_>| {
         if matches!(notice, RunNotice::Done(..)) {
             // A cancellation is for the threads of the targets.
             let _ = progress.advance(1);
         }
-        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, reader) = &mut *readings;
         let begun = Instant::now();
         if begun >= *next {
-            publish(own, &folder, &queue, true, ctx);
+            publish(own, reader, &folder, &queue, true, ctx);
             let took = begun.elapsed();
             *next = Instant::now() + READ_INTERVAL.max(took.saturating_mul(MAX_READ_SHARE));
         }
@@ -149,7 +159,8 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
         is_over.store(true, Ordering::Relaxed);
         ended
     });
-    publish(own, &folder, &queue, false, ctx);
+    let (_, mut reader) = readings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    publish(own, &mut reader, &folder, &queue, false, ctx);
     let end = ended.map_err(|e| text(&e))?;
     write_table(&queue, &folder.results_path()).map_err(|e| text(&e))?;
     let summary = Summary::read(&queue).map_err(|e| text(&e))?;
@@ -158,12 +169,19 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
 
 /// Reads the campaign for the panel, and writes the status for other processes. What fails here does not end the
 /// campaign: the next reading may succeed.
-fn publish(own: &CampaignRun, folder: &CampaignFolder, queue: &FolderQueue, running: bool, ctx: &Context) {
+fn publish(
+    own: &CampaignRun,
+    reader: &mut CampaignReader,
+    folder: &CampaignFolder,
+    queue: &FolderQueue,
+    running: bool,
+    ctx: &Context,
+) {
     let written = folder.write_queue_status(queue, running);
-    let read = Snapshot::read(folder, queue, running);
+    let read = reader.read_running(queue, running);
     match (written, read) {
         (Ok(()), Ok(snapshot)) => {
-            *own.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(snapshot));
+            *own.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
             ctx.request_repaint();
         }
         (Err(e), _) | (_, Err(e)) => log::push(Level::Warning, format!("campaign: {e}")),

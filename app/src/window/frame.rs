@@ -147,7 +147,7 @@ impl App {
             UiAction::MeasureLaunches(target) => memory_trace::measure(self, ctx, &target),
             UiAction::ChooseCampaign => campaigns::choose(self, ctx),
             UiAction::ChooseCampaignDescription => campaigns::choose_description(self, ctx),
-            UiAction::ReadCampaign(path) => campaigns::read_again(self, ctx, path),
+            UiAction::ReadCampaign => campaigns::read_again(self, ctx),
             UiAction::RunCampaign(run) => campaigns::run(self, ctx, *run),
             UiAction::OpenAt(path, event) => campaigns::open_at(self, ctx, &path, event),
             UiAction::ChoosePipeline => pipelines::choose(self, ctx),

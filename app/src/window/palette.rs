@@ -200,10 +200,14 @@ fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
             out.push((rank + 2, text::truncate_middle(name, 60), message, Entry::Kernel(f)));
         }
     }
-    for b in api_trace.buffers().list().iter().take(MAX_NAMES) {
-        if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
-            let message = format!("{} of the device", text::bytes(b.bytes));
-            out.push((rank + 3, b.name.clone(), message, Entry::Range(0, b.at, 1)));
+    let (buffers, event) = (api_trace.buffers(), doc.current_event());
+    for row in buffers.rows().iter().take(MAX_NAMES) {
+        let name = buffers.name_row(*row, event);
+        if let Some(rank) = match_score(name, wanted).filter(|r| *r < 100)
+            && let Some((at, bytes)) = buffers.row_memory(*row)
+        {
+            let message = format!("{} of the device", text::bytes(bytes));
+            out.push((rank + 3, name.to_owned(), message, Entry::Range(0, at, 1)));
         }
     }
 }

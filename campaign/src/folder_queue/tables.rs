@@ -1,5 +1,6 @@
 //! The tables of the queue's file: their entries, and what is read and changed in a transaction.
 
+use crate::result_log::LogEntry;
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::RunResult;
 use crate::work::WorkItem;
@@ -71,14 +72,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// Parses an entry of any table, or a message of a broker. Returns whether it is one. For fuzzing.
+/// Parses an entry of any table, a line of a log, or a message of a broker. Returns whether it is one. For fuzzing.
 #[must_use]
 pub fn parse_entry(bytes: &[u8]) -> bool {
     let result = parse::<RunResult>(bytes).is_ok();
     let work = parse::<WorkItem>(bytes).is_ok_and(|w| !w.kind().is_empty());
     let run = parse::<Run>(bytes).is_ok_and(|r| r.has_own_id());
     let state = parse::<StoredLease>(bytes).is_ok() || parse::<StoredAttempts>(bytes).is_ok();
-    let message = crate::messages::parse_message(bytes);
+    let message = crate::messages::parse_message(bytes) || LogEntry::parse(bytes).is_ok();
     parse::<StoredRun>(bytes).is_ok() || result || work || run || state || message
 }
 

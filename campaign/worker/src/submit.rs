@@ -105,11 +105,11 @@ async fn stopped(stop: &Progress) {
     tokio::time::sleep(STOP_LIMIT).await;
 }
 
-/// Opens the queue. A process that was killed may take a moment to end.
+/// Opens the queue to run it. A process that was killed may take a moment to end.
 fn open_queue(folder: &CampaignFolder) -> Result<FolderQueue, QueueError> {
     let begun = Instant::now();
     loop {
-        match folder.open_queue() {
+        match folder.open_running_queue() {
             Err(QueueError::InUse(_)) if begun.elapsed() < IN_USE_LIMIT => std::thread::sleep(IN_USE_TICK),
             opened => return opened,
         }

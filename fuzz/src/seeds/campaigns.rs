@@ -73,6 +73,7 @@ const RUN_MESSAGE: &str = r#"{"version":1,"campaign":"00112233445566778899aabbcc
 const RESULT_MESSAGE: &str = r#"{"message":"result","version":1,"result":{"run":"00112233445566778899aabbccddeeff","verdict":"diverged","computed":true,"divergence":{"event":3,"text":"x"},"failure":null,"on_target":"software:mali-g71","gpu":"Mali-G71","queued_ms":1,"started_ms":2,"ended_ms":3,"compile_ns":4,"upload_ns":5,"run_ns":6,"device_ns":7,"memory_bytes":4096,"pushed_bytes":10,"attempt":1,"earlier_attempts":[],"worker":"w","fingerprint":"","outcome":null},"files":[{"suffix":".kine","digest":"abababababababababababababababababababababababababababababababab","bytes":7}]}"#;
 const REFUSED_MESSAGE: &str =
     r#"{"message":"refused","version":1,"worker":"w","sequence":3,"reason":"the message is damaged"}"#;
+const LOGGED: &str = r#"{"kind":"replay","recording":"a.kine","path":"/a.kine","digest":"00","options":"","target":"software:mali-g71","repeat":1,"result":{"run":"00112233445566778899aabbccddeeff","verdict":"match","computed":true,"divergence":null,"failure":null,"on_target":"software:mali-g71","gpu":"Mali-G71","queued_ms":1,"started_ms":2,"ended_ms":3,"compile_ns":4,"upload_ns":5,"run_ns":6,"device_ns":7,"memory_bytes":4096,"pushed_bytes":10,"attempt":1,"earlier_attempts":[],"worker":"w","fingerprint":"","outcome":null}}"#;
 
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
@@ -99,6 +100,7 @@ pub fn add(add: Add<'_>) {
         ("run_message", RUN_MESSAGE),
         ("result_message", RESULT_MESSAGE),
         ("refused_message", REFUSED_MESSAGE),
+        ("logged", LOGGED),
     ] {
         add("campaign_entry", name, text.into());
     }

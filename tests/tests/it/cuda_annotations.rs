@@ -133,6 +133,33 @@ fn named_memory_is_input_and_output_of_replays() {
 }
 
 #[test]
+fn names_of_parts_of_an_allocation_stand_for_their_addresses() {
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("parts", &[], &["annotated"]);
+    let launches = report(&recorded, "launches", &[]);
+    for launch in launches.as_array().unwrap() {
+        let arguments = launch["arguments"].as_array().unwrap();
+        let values: Vec<&Value> = arguments.iter().take(3).map(|a| &a["value"]).collect();
+        assert_eq!(values, [&json!("sum"), &json!("left"), &json!("right")], "{launch}");
+        let pointer = &arguments[2]["pointers"][0];
+        let words = (&pointer["buffer"], &pointer["buffer_offset"], &pointer["location"]);
+        assert_eq!(words, (&json!("alloc 0"), &json!(4000), &json!("right")), "{launch}");
+    }
+    let writer = report(&recorded, "last-writer", &["right+0x10"]);
+    assert_eq!(writer["location"], "right + 0x10", "{writer}");
+    let path = recorded.path.to_str().unwrap();
+    let text = kinescope(&cuda, &["last-writer", path, "sum+4"]);
+    assert!(text.out.contains("(sum + 0x4)"), "{text:?}");
+    // The same work with other inputs differs in the memory that the program named.
+    let other = cuda.record_checked("other", &[], &["annotated", "--seed", "9"]);
+    let difference = kinescope(&cuda, &["diff", path, other.path.to_str().unwrap()]);
+    assert!(
+        difference.out.contains("left") && !difference.out.contains("alloc 0"),
+        "{difference:?}"
+    );
+}
+
+#[test]
 fn names_before_the_recorded_range_are_kept() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("marks", &["--range", "marks"], &["annotated", "--marks"]);

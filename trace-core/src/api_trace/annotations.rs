@@ -106,6 +106,12 @@ impl Annotations {
         self.buffers.get(*index).filter(|_| events.contains(event))
     }
 
+    /// Returns every naming of memory with its event. Memory that got a name again has a naming for each time.
+    pub(super) fn namings(&self) -> impl Iterator<Item = (u64, &NamedBuffer)> {
+        let all = self.by_memory.values().flatten();
+        all.filter_map(|(event, index)| Some((*event, self.buffers.get(*index)?)))
+    }
+
     /// Returns the ranges in the order of their beginnings.
     #[must_use]
     pub fn ranges(&self) -> &[ProgramRange] {

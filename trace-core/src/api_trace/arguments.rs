@@ -13,6 +13,8 @@ use crate::recording::{LaunchRow, Recording};
 /// An argument of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {
+    /// Event of the launch.
+    pub event: u64,
     /// Index among the arguments, from 0.
     pub index: usize,
     /// Offset, size and type of the parameter.
@@ -92,7 +94,7 @@ impl Argument {
     pub fn describe(&self, api_trace: &ApiTrace) -> String {
         match &self.value {
             Value::Pointer { to: GpuVa::ZERO, .. } => "null".to_owned(),
-            Value::Pointer { place: Some(place), .. } => api_trace.buffers().format_location(*place),
+            Value::Pointer { place: Some(place), .. } => api_trace.buffers().format_location(*place, self.event),
             Value::Pointer { to, .. } => format!("{to:#x}"),
             Value::Signed(n) => n.to_string(),
             Value::Unsigned(n) => n.to_string(),
@@ -104,7 +106,7 @@ impl Argument {
                 for (at, _, place) in list {
                     words.push_str(&format!(
                         ", {} at +{at:#x}",
-                        api_trace.buffers().format_location(*place)
+                        api_trace.buffers().format_location(*place, self.event)
                     ));
                 }
                 words
@@ -189,6 +191,7 @@ impl ApiTrace {
             let raw = raw.unwrap_or_default().to_vec();
             let value = self.value(parameter, &raw, event);
             Argument {
+                event,
                 index,
                 parameter: parameter.clone(),
                 raw,

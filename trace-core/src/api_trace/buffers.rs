@@ -1,6 +1,7 @@
 //! Device memory over time: allocations, frees and module variables, each with a name.
 
 use super::annotations::Annotations;
+use super::program_names::ProgramNames;
 use super::ranges::{Entry, Ranges};
 use super::rows::{has_succeeded, is_snapshot};
 use crate::GpuVa;
@@ -99,12 +100,31 @@ pub struct BufferLocation {
     pub offset: u64,
 }
 
+/// A row of a list of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRow {
+    /// Index of the buffer.
+    pub buffer: u32,
+    /// Number of the name of a part of it; `None` for the buffer itself.
+    part: Option<u32>,
+}
+
+impl MemoryRow {
+    /// Whether this is a part of a buffer.
+    #[must_use]
+    pub fn is_part(self) -> bool {
+        self.part.is_some()
+    }
+}
+
 /// All buffers, in the order of their allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     list: Vec<DeviceBuffer>,
     tree: Ranges,
     names: HashMap<String, u32>,
+    given: ProgramNames,
+    rows: Vec<MemoryRow>,
 }
 
 impl Buffers {
@@ -187,23 +207,120 @@ impl Buffers {
         self.tree.stretch(address)
     }
 
-    /// Formats an address as `in0 + 0x40`, or as a plain address if it is in no buffer.
+    /// Formats an address at an event as [`Self::format_location`] does, or as a plain address if it is in no buffer.
     #[must_use]
     pub fn format_address(&self, address: GpuVa, event: u64) -> String {
         match self.locate(address, event) {
-            Some(place) => self.format_location(place),
+            Some(place) => self.format_location(place, event),
             None => format!("{address:#x}"),
         }
     }
 
-    /// Formats a location as `in0 + 0x40`.
+    /// Formats a location at an event as `logits + 0x40`: with the name that the program gave this memory last up to the
+    /// event, or else the first one after it, or else with the name of the buffer.
     #[must_use]
-    pub fn format_location(&self, place: BufferLocation) -> String {
-        let name = self.get(place.buffer).map_or("", |b| b.name.as_str());
-        match place.offset {
+    pub fn format_location(&self, place: BufferLocation, event: u64) -> String {
+        let (name, offset) = self.name_location(place, event);
+        match offset {
             0 => name.to_owned(),
             n => format!("{name} + {n:#x}"),
         }
+    }
+
+    /// Returns the name of a location at an event, as [`Self::format_location`] shows it, and the offset from there.
+    fn name_location(&self, place: BufferLocation, event: u64) -> (&str, u64) {
+        let Some(b) = self.get(place.buffer) else {
+            return ("", place.offset);
+        };
+        let given = || self.given.find(b.at.saturating_add(place.offset), place.buffer, event);
+        match b.kind {
+            BufferKind::Variable => None,
+            _ => given(),
+        }
+        .unwrap_or((&b.name, place.offset))
+    }
+
+    /// Returns the name of a buffer at an event: the one that the program gave it last up to the event, or else
+    /// the first one after it, or else [`DeviceBuffer::name`].
+    #[must_use]
+    pub fn name_at(&self, index: u32, event: u64) -> &str {
+        let Some(b) = self.get(index) else { return "" };
+        let given = || self.given.find_whole((b.at, b.bytes), index, event);
+        match b.kind {
+            BufferKind::Variable => None,
+            _ => given(),
+        }
+        .unwrap_or(&b.name)
+    }
+
+    /// Returns the name of a span of a buffer at an event: the one that the program gave to memory that contains the span,
+    /// or else that of the buffer.
+    #[must_use]
+    pub fn name_span(&self, index: u32, span: &std::ops::Range<GpuVa>, event: u64) -> &str {
+        let given = |at| self.given.find(at, index, event).map(|(name, _)| name);
+        let last = GpuVa::new(span.end.get().saturating_sub(1));
+        match (given(span.start), given(last.max(span.start))) {
+            (Some(first), Some(last)) if first == last => first,
+            _ => self.name_at(index, event),
+        }
+    }
+
+    /// Returns the rows of a list of memory: each buffer, and then the parts of it that the program named.
+    #[must_use]
+    pub fn rows(&self) -> &[MemoryRow] {
+        &self.rows
+    }
+
+    /// Returns the number of the row of a buffer.
+    #[must_use]
+    pub fn find_row(&self, buffer: u32) -> usize {
+        self.rows.partition_point(|row| row.buffer < buffer)
+    }
+
+    /// Returns the name of a row at an event: that of the part, or [`Self::name_at`].
+    #[must_use]
+    pub fn name_row(&self, row: MemoryRow, event: u64) -> &str {
+        match row.part {
+            Some(part) => self.given.get(part).map_or("", |(name, ..)| name),
+            None => self.name_at(row.buffer, event),
+        }
+    }
+
+    /// Returns the first address and the size in bytes of a row.
+    #[must_use]
+    pub fn row_memory(&self, row: MemoryRow) -> Option<(GpuVa, u64)> {
+        match row.part {
+            Some(part) => self.given.get(part).map(|(_, at, bytes)| (at, bytes)),
+            None => self.get(row.buffer).map(|b| (b.at, b.bytes)),
+        }
+    }
+
+    /// Collects the rows of a list of memory.
+    fn list_rows(&self) -> Vec<MemoryRow> {
+        let is_part = |(number, buffer): &(u32, u32)| {
+            let whole = self.get(*buffer).map(|b| (b.at, b.bytes));
+            let named = self.given.get(*number);
+            named.is_some_and(|(name, at, bytes)| whole != Some((at, bytes)) && !self.names.contains_key(name))
+        };
+        let parts = self.given.list().filter(is_part).map(|(number, buffer)| MemoryRow {
+            buffer,
+            part: Some(number),
+        });
+        let buffers = (0u32..)
+            .zip(&self.list)
+            .map(|(buffer, _)| MemoryRow { buffer, part: None });
+        let mut rows: Vec<MemoryRow> = buffers.chain(parts).collect();
+        // Parts of a buffer stay in the order of addresses.
+        rows.sort_by_key(|row| row.buffer);
+        rows
+    }
+
+    /// Returns the first address and the size in bytes of the memory with this name: a buffer, or a part of one that the
+    /// program named.
+    #[must_use]
+    pub fn find_memory(&self, name: &str) -> Option<(GpuVa, u64)> {
+        let buffer = self.find(name).and_then(|index| self.get(index));
+        buffer.map(|b| (b.at, b.bytes)).or_else(|| self.given.memory(name))
     }
 }
 
@@ -412,10 +529,15 @@ impl Tracker {
             event: b.from,
             tag,
         });
-        Buffers {
+        let mut buffers = Buffers {
             tree: Ranges::new(entries.collect()),
             list: self.list,
             names,
-        }
+            given: ProgramNames::default(),
+            rows: Vec::new(),
+        };
+        buffers.given = ProgramNames::new(annotations, |at, event| Some(buffers.locate(at, event)?.buffer));
+        buffers.rows = buffers.list_rows();
+        buffers
     }
 }

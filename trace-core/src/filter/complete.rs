@@ -1,6 +1,6 @@
 //! Completion at the cursor in a filter's text, with a description of each candidate.
 
-use super::compile::only_enum;
+use super::compile_registers::only_enum;
 use super::error::FilterErrorKind;
 use super::keywords::{KEYWORDS, Keyword, Meaning, Name, Number};
 use super::lex::{Token, tokens, word_len};

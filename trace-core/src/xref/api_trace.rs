@@ -82,7 +82,11 @@ pub(super) fn find_references(
             add(item, AccessKind::AddressOf, Some(to));
         }
     }
-    add(ReferenceItem::DeviceBuffer(location), AccessKind::Resident, None);
+    add(
+        ReferenceItem::DeviceBuffer { location, event },
+        AccessKind::Resident,
+        None,
+    );
     Ok(out)
 }
 

@@ -293,7 +293,12 @@ pub enum ReferenceItem {
         how: LaunchReference,
     },
     /// A buffer of an API trace that contains the target.
-    DeviceBuffer(BufferLocation),
+    DeviceBuffer {
+        /// The location.
+        location: BufferLocation,
+        /// Event whose names of memory hold.
+        event: u64,
+    },
     /// A method, or work, of a submission of a driver trace.
     Submitted {
         /// Number of the submission.
@@ -349,7 +354,7 @@ impl ReferenceItem {
     pub fn name(&self) -> &'static str {
         match self {
             Self::RegisterAccess(_) | Self::AddressRegister { .. } => "register",
-            Self::Buffer { .. } | Self::DeviceBuffer(_) => "buffer",
+            Self::Buffer { .. } | Self::DeviceBuffer { .. } => "buffer",
             Self::HostWrite { .. } | Self::EntryWrite { .. } => "cpu-write",
             Self::WalkStep { .. } | Self::Mapping { .. } | Self::PageTable(_) => "page-table",
             Self::Snapshot(_) | Self::FirstEntry(_) | Self::EntryChange { .. } => "snapshot",

@@ -9,7 +9,8 @@ use kinescope_session::launch_times::{DEFAULT_REPEATS, MAX_REPEATS};
 use kinescope_session::{api_trace as words, memory_trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use trace_core::api_trace::{ApiTrace, Argument, Value};
+use trace_core::GpuVa;
+use trace_core::api_trace::{ApiTrace, Argument, BufferLocation, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 pub const VERB: Verb = Verb {
@@ -74,6 +75,8 @@ struct Row {
 struct ChangedRow {
     /// The buffer; `null` outside all buffers.
     buffer: Option<String>,
+    /// The first byte in words, with the name that the program gave the memory.
+    location: String,
     /// Address of the first byte, and one past the last byte.
     va: String,
     end_va: String,
@@ -108,6 +111,8 @@ struct PointerRow {
     /// The buffer, and the offset in it.
     buffer: String,
     buffer_offset: u64,
+    /// The address in words, with the name that the program gave the memory.
+    location: String,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -240,6 +245,7 @@ fn report(
         changed: api_trace.launch_changes(event).map(|left| {
             let row = |l: &trace_core::api_trace::BufferChange| ChangedRow {
                 buffer: l.buffer.and_then(|n| Some(api_trace.buffers().get(n)?.name.clone())),
+                location: api_trace.buffers().format_address(l.span.start, event),
                 va: format_hex(l.span.start.get()),
                 end_va: format_hex(l.span.end.get()),
                 bytes: l.bytes,
@@ -250,26 +256,19 @@ fn report(
 }
 
 fn argument(api_trace: &ApiTrace, a: &Argument) -> ArgumentRow {
-    let name = |place: trace_core::api_trace::BufferLocation| {
-        let b = api_trace.buffers().get(place.buffer);
-        b.map_or_else(String::new, |b| b.name.clone())
+    let pointer = |at: u32, to: GpuVa, place: BufferLocation| PointerRow {
+        at,
+        va: format_hex(to.get()),
+        buffer: api_trace
+            .buffers()
+            .get(place.buffer)
+            .map_or_else(String::new, |b| b.name.clone()),
+        buffer_offset: place.offset,
+        location: api_trace.buffers().format_location(place, a.event),
     };
     let pointers = match &a.value {
-        Value::Pointer { to, place: Some(p), .. } => vec![PointerRow {
-            at: 0,
-            va: format_hex(to.get()),
-            buffer: name(*p),
-            buffer_offset: p.offset,
-        }],
-        Value::Bytes(list) => list
-            .iter()
-            .map(|(at, to, p)| PointerRow {
-                at: *at,
-                va: format_hex(to.get()),
-                buffer: name(*p),
-                buffer_offset: p.offset,
-            })
-            .collect(),
+        Value::Pointer { to, place: Some(p), .. } => vec![pointer(0, *to, *p)],
+        Value::Bytes(list) => list.iter().map(|(at, to, p)| pointer(*at, *to, *p)).collect(),
         _ => Vec::new(),
     };
     ArgumentRow {

@@ -105,8 +105,8 @@ pub enum UiAction {
     ChooseCampaign,
     /// Choose a description of a campaign, which Campaign can run.
     ChooseCampaignDescription,
-    /// Read the folder of a campaign again.
-    ReadCampaign(PathBuf),
+    /// Read what was appended to the open campaign.
+    ReadCampaign,
     /// Run a campaign.
     RunCampaign(Box<CampaignRun>),
     /// Open a recording at an event.

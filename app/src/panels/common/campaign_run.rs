@@ -1,6 +1,6 @@
 //! A campaign to run: its checked description, its folder, and what it gave until now.
 
-use kinescope_campaign::{Campaign, Matrix, Snapshot};
+use kinescope_campaign::{Campaign, CampaignReader, Matrix, Snapshot};
 use kinescope_session::targets::is_simulator;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,9 @@ impl CheckedDescription {
         !self.matrix.targets().iter().all(is_harmless)
     }
 }
+
+/// The reader of an open folder. A thread in the background holds it while it reads.
+pub type SharedReader = Arc<Mutex<CampaignReader>>;
 
 /// The last reading of a campaign that this process runs.
 pub type LiveSnapshot = Arc<Mutex<Option<Arc<Snapshot>>>>;

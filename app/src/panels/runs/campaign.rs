@@ -17,7 +17,7 @@ use std::time::Duration;
 const MIN_SIDE_BY_SIDE_WIDTH: f32 = 640.0;
 /// Width of the details, points.
 const DETAILS: f32 = 280.0;
-/// Interval at which a campaign that another process runs is read again.
+/// Interval at which a campaign that another process runs, or may run, is read again.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Draws the panel.
@@ -62,14 +62,12 @@ pub fn ui(view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     ui.advance_cursor_after_rect(full);
 }
 
-/// Requests another reading of a campaign that another process runs.
+/// Requests another reading of a campaign that may change.
 fn follow(view: &mut View, actions: &mut UiActions, ui: &Ui) {
-    let Some(folder) = view.folder_to_read(READ_INTERVAL) else {
-        if view.is_live() {
-            ui.ctx().request_repaint_after(READ_INTERVAL);
-        }
-        return;
-    };
-    view.begin_reading();
-    actions.push(UiAction::ReadCampaign(folder));
+    if view.is_reading_due(READ_INTERVAL) {
+        view.begin_reading();
+        actions.push(UiAction::ReadCampaign);
+    } else if view.may_change() {
+        ui.ctx().request_repaint_after(READ_INTERVAL);
+    }
 }

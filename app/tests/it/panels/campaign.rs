@@ -1,13 +1,16 @@
-//! Tests of the Campaign panel: a description runs, its cells show their verdicts and runs, and a divergence opens.
+//! Tests of the Campaign panel: a description runs, its cells show their verdicts and runs, and a divergence opens. The
+//! cells of a campaign that another process runs are followed.
 
 use crate::common::{Window, assert_themes_differ_only_in_colours, samples};
 use kinescope::theme::ThemeChoice;
 use kinescope_campaign::{
-    CampaignFolder, CellKey, FirstDivergence, FolderQueue, Run, RunQueue as _, RunResult, RunSource as _, RunVerdict,
-    Snapshot, WorkItem,
+    CampaignFolder, CampaignReader, FirstDivergence, FolderQueue, Run, RunQueue as _, RunResult, RunSource as _,
+    RunVerdict, WorkItem,
 };
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Writes a campaign with a recording that matches, one that diverges, and seeds.
 fn write_campaign(folder: &Path) -> std::path::PathBuf {
@@ -42,14 +45,9 @@ fn run_fills_the_matrix_and_a_cell_opens_its_divergence() {
         "{end}"
     );
     let shown = w.views().campaign.shown().unwrap();
-    assert_eq!((shown.summary.cells.len(), shown.status.counts.done), (5, 9));
-    let diverging = shown
-        .summary
-        .cells
-        .iter()
-        .find(|(_, c)| c.divergence.is_some())
-        .unwrap();
-    let (key, event) = (diverging.0.clone(), diverging.1.divergence.as_ref().unwrap().event);
+    assert_eq!((shown.cells().count(), shown.status.counts.done), (5, 9));
+    let diverging = shown.cells().find(|c| c.cell.divergence.is_some()).unwrap();
+    let (key, event) = (diverging.key.clone(), diverging.cell.divergence.as_ref().unwrap().event);
     w.views().campaign.selected = Some(key.clone());
     w.settle();
     assert!(w.has(&format!("{} on software:mali-g71", key.recording)));
@@ -112,16 +110,18 @@ fn fill(queue: &FolderQueue, left: usize) {
 fn results(theme: ThemeChoice) -> Window {
     let folder = tempfile::tempdir().unwrap();
     let campaign = CampaignFolder::create(folder.path(), "nightly").unwrap();
-    let queue = campaign.open_queue().unwrap();
-    fill(&queue, 0);
-    let snapshot = Snapshot::read(&campaign, &queue, false).unwrap();
-    let diverged = |(key, cell): (&CellKey, &kinescope_campaign::Cell)| cell.divergence.is_some().then(|| key.clone());
-    let selected = snapshot.summary.cells.iter().find_map(diverged);
+    fill(&campaign.open_queue().unwrap(), 0);
+    let mut reader = CampaignReader::new(campaign);
+    let snapshot = reader.read().unwrap();
+    let selected = snapshot
+        .cells()
+        .find(|c| c.cell.divergence.is_some())
+        .map(|c| c.key.clone());
     assert!(selected.is_some());
     let mut w = Window::open_with(theme, 1.0);
     w.app().settings.hints_read = 9;
     w.run("show-campaign");
-    w.views().campaign.open(Ok(snapshot));
+    w.views().campaign.open(Ok((Arc::new(Mutex::new(reader)), snapshot)));
     w.views().campaign.selected = selected;
     w.settle();
     w
@@ -159,13 +159,129 @@ fn campaign_of_another_process_shows_its_numbers() {
     ] {
         assert!(w.has(line), "{line}");
     }
-    // Its cells show when the other process ends.
+    // Its cells show when the other process ends: this one writes no log.
     drop((leased, queue));
     std::thread::sleep(Duration::from_millis(1100));
     w.settle();
     w.settle();
     assert!(!w.views().campaign.is_live());
     assert!(w.has_part("digits.kine on software:mali-g71: ✓ match 4"));
+}
+
+/// Opens a campaign that another process runs, with some results. They are the same in every call.
+fn followed(theme: ThemeChoice) -> Window {
+    let folder = tempfile::tempdir().unwrap();
+    let campaign = CampaignFolder::create(folder.path(), "nightly").unwrap();
+    let queue = campaign.open_running_queue().unwrap();
+    fill(&queue, 5);
+    let leased = queue.take("software:mali-g71", "w", Duration::from_secs(60)).unwrap();
+    campaign.write_queue_status(&queue, true).unwrap();
+    let mut reader = CampaignReader::new(campaign);
+    let snapshot = reader.read().unwrap();
+    assert!(leased.is_some() && snapshot.is_elsewhere);
+    let selected = snapshot
+        .cells()
+        .find(|c| c.cell.divergence.is_some())
+        .map(|c| c.key.clone());
+    let mut w = Window::open_with(theme, 1.0);
+    w.app().settings.hints_read = 9;
+    w.run("show-campaign");
+    w.views().campaign.open(Ok((Arc::new(Mutex::new(reader)), snapshot)));
+    w.views().campaign.selected = selected;
+    w.settle();
+    w
+}
+
+/// Compares a picture of a campaign that another process runs.
+#[test]
+fn campaign_followed_dark() {
+    followed(ThemeChoice::Dark).harness.snapshot("campaign_followed_dark");
+}
+
+#[test]
+fn campaign_followed_in_every_theme() {
+    assert_themes_differ_only_in_colours(followed);
+}
+
+/// Starts the program that runs a campaign.
+fn run_elsewhere(description: &Path, results: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_kinescope"))
+        .args(["campaign", "run"])
+        .arg(description)
+        .arg("-o")
+        .arg(results)
+        .env("KINESCOPE_KEYS", results.with_extension("keys"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Returns the number of results that the cells show.
+fn shown_runs(w: &mut Window) -> u64 {
+    let shown = w.views().campaign.shown();
+    shown.map_or(0, |shown| shown.cells().map(|cell| cell.cell.runs).sum())
+}
+
+#[test]
+fn cells_are_followed_while_other_processes_run_the_campaign() {
+    const REPEATS: u64 = 150;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(samples().join("vecadd.kine"), folder.path().join("vecadd.kine")).unwrap();
+    let description = folder.path().join("c.toml");
+    let text = format!(
+        "version = 1\nname = \"followed\"\ntargets = [\"software:mali-g71\"]\nrepeats = {REPEATS}\n\
+         [[recordings]]\npath = \"vecadd.kine\"\n"
+    );
+    std::fs::write(&description, text).unwrap();
+    let results = folder.path().join("out");
+    let mut first = run_elsewhere(&description, &results);
+    let begun = Instant::now();
+    let mut w = Window::open_sample("vecadd.kine");
+    assert!(w.run("show-campaign"));
+    while !results.join("results.log").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the campaign did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    w.will_choose(&results);
+    w.click("Open campaign…");
+    // The numbers that the cells had in each reading.
+    let mut counts = vec![shown_runs(&mut w)];
+    let mut follow = |w: &mut Window, is_over: &mut dyn FnMut(&mut Window) -> bool| {
+        while !is_over(w) {
+            assert!(begun.elapsed() < Duration::from_secs(240), "{counts:?}");
+            std::thread::sleep(Duration::from_millis(100));
+            w.settle();
+            let now = shown_runs(w);
+            let before = counts.last().copied().unwrap_or(0);
+            assert!(
+                now >= before,
+                "the cells of an earlier reading were dropped: {counts:?}, {now}"
+            );
+            if now > before {
+                counts.push(now);
+            }
+        }
+        counts.len()
+    };
+    let readings = follow(&mut w, &mut |w| shown_runs(w) >= 5 && w.views().campaign.is_live());
+    assert!(readings >= 2);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    follow(&mut w, &mut |w| !w.views().campaign.is_live());
+    assert!(w.has("stopped"));
+    let left = shown_runs(&mut w);
+    assert!((5..REPEATS).contains(&left), "{left}");
+    // Another process goes on. The window notices, and keeps what it has.
+    let mut second = run_elsewhere(&description, &results);
+    let before = follow(&mut w, &mut |w| w.views().campaign.is_live());
+    let after = follow(&mut w, &mut |w| {
+        shown_runs(w) == REPEATS && !w.views().campaign.is_live()
+    });
+    assert!(after > before, "the cells did not change while the second process ran");
+    assert!(second.wait().unwrap().success());
+    assert!(w.has("complete"));
+    assert!(!results.join("results.log").exists());
 }
 
 #[test]

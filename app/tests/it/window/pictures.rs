@@ -75,6 +75,56 @@ fn calls(command: &str, theme: ThemeChoice) -> Window {
     w
 }
 
+/// Opens an API trace with ranges and names of memory that the program gave, at its first launch.
+fn annotated(theme: ThemeChoice) -> Window {
+    let file = crate::common::samples().join("cuda/annotated.kine");
+    let mut w = Window::open_file(&file, theme, 1.0);
+    w.fix_targets();
+    w.app().settings.hints_read = 9;
+    let first = w.doc().api_trace().unwrap().launches()[0].event;
+    w.doc().go(first);
+    w.run("show-launches");
+    w.settle();
+    w
+}
+
+/// Compares pictures of the lanes of ranges, with the names of memory in the launches.
+#[test]
+fn program_ranges_dark() {
+    annotated(ThemeChoice::Dark).harness.snapshot("program_ranges_dark");
+}
+
+#[test]
+fn program_ranges_light() {
+    annotated(ThemeChoice::Light).harness.snapshot("program_ranges_light");
+}
+
+#[test]
+fn program_ranges_in_every_theme() {
+    assert_themes_differ_only_in_colours(annotated);
+}
+
+#[test]
+fn launches_show_the_names_that_the_program_gave() {
+    let mut w = annotated(ThemeChoice::Dark);
+    for name in ["c sum", "a left", "b right"] {
+        assert!(w.has(name), "{name}");
+    }
+    assert!(!w.has_part("alloc 0 + 0x"));
+    // The outline lists the parts of the allocation, and the inspector names the bytes of a part.
+    w.click("outline buffer right");
+    let Selection::Memory { va, .. } = *w.doc().selection() else {
+        panic!("{:?}", w.doc().selection());
+    };
+    w.doc().select(Selection::Memory {
+        space: 0,
+        va: va.saturating_add(0x10),
+        bytes: 4,
+    });
+    w.settle();
+    assert!(w.has_part("right + 0x10") && w.has("device buffer right"));
+}
+
 /// Compares a picture at a scale of one and a half.
 #[test]
 fn shader_light() {

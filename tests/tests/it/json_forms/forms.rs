@@ -128,12 +128,12 @@ pub const ARGUMENT: Form = form(
 pub const POINTER: Form = form(
     "app/src/cli/verbs/launches.rs",
     "PointerRow",
-    "at:n va:h buffer:s buffer_offset:n",
+    "at:n va:h buffer:s buffer_offset:n location:s",
 );
 pub const CHANGED_BUFFER: Form = form(
     "app/src/cli/verbs/launches.rs",
     "ChangedRow",
-    "buffer:s? va:h end_va:h bytes:n",
+    "buffer:s? location:s va:h end_va:h bytes:n",
 );
 pub const KERNEL: Form = form(
     "app/src/cli/verbs/kernels.rs",
@@ -237,8 +237,8 @@ pub const ACCESS: Form = form(
 pub const DEVICE_LAST_WRITER: Form = form(
     "app/src/cli/verbs/last_writer/device.rs",
     "LastWriterReport",
-    "va:h at_event:n buffer:s? buffer_offset:n? byte:h? known:b state:s writer:o? changed:o? changed_unrecorded:b \
-     launches:a left_as_it_was:n readers:n other_launches:n taken_event:n?",
+    "va:h at_event:n buffer:s? buffer_offset:n? location:s? byte:h? known:b state:s writer:o? changed:o? \
+     changed_unrecorded:b launches:a left_as_it_was:n readers:n other_launches:n taken_event:n?",
 );
 pub const CERTAIN_WRITER: Form = form(
     "app/src/cli/verbs/last_writer/device.rs",

@@ -92,7 +92,7 @@ pub(super) fn differing_fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &
         };
         match (&x.value, &y.value) {
             (Value::Bytes(p), Value::Bytes(q)) if x.raw.len() == y.raw.len() => {
-                describe_argument((a.0, &x.raw, p), (b.0, &y.raw, q), together, &name, &mut out);
+                describe_argument((a, &x.raw, p), (b, &y.raw, q), together, &name, &mut out);
             }
             _ if is_same_argument(x, y, together) => {}
             _ => out.push((name, x.describe(calls_a), y.describe(calls_b))),
@@ -125,8 +125,8 @@ type WordPointers = [(u32, GpuVa, BufferLocation)];
 
 /// Compares arguments of several words, word by word.
 fn describe_argument(
-    a: (&CallSide<'_>, &[u8], &WordPointers),
-    b: (&CallSide<'_>, &[u8], &WordPointers),
+    a: (Launch<'_, '_>, &[u8], &WordPointers),
+    b: (Launch<'_, '_>, &[u8], &WordPointers),
     together: &BufferPairs,
     name: &str,
     out: &mut Vec<Field>,
@@ -149,8 +149,8 @@ fn describe_argument(
             out.push((name.to_owned(), "more words".to_owned(), "that differ".to_owned()));
             return;
         }
-        let words = |side: &CallSide<'_>, place: Option<BufferLocation>, value: u64| match place {
-            Some(place) => side.calls().buffers().format_location(place),
+        let words = |(side, event, _): Launch<'_, '_>, place: Option<BufferLocation>, value: u64| match place {
+            Some(place) => side.calls().buffers().format_location(place, event),
             None => format!("{value:#x}"),
         };
         out.push((format!("{name} +{offset:#x}"), words(a.0, p, v), words(b.0, q, w)));

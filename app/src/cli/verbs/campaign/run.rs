@@ -94,7 +94,7 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
             let campaign = Campaign::read(&arguments.file).map_err(|e| Failure::file(&arguments.file, e))?;
             let end = run_on_broker(arguments, address)?;
             let folder = CampaignFolder::open(&arguments.folder)?;
-            let queue = open_queue(&folder)?;
+            let queue = open_queue(|| folder.open_queue())?;
             (campaign, folder, queue, end)
         }
         None => run_embedded(arguments)?,
@@ -123,7 +123,7 @@ fn run_embedded(arguments: &RunArguments) -> Result<(Campaign, CampaignFolder, F
         return Err(Failure::file(&arguments.file, message));
     }
     let folder = CampaignFolder::create(&arguments.folder, &campaign.name)?;
-    let queue = open_queue(&folder)?;
+    let queue = open_queue(|| folder.open_running_queue())?;
     progress_line::run_with_progress("queueing", |progress, _| {
         let mut runs = matrix.runs().take_while(|_| progress.check().is_ok());
         queue.add(&mut runs)?;
@@ -134,10 +134,10 @@ fn run_embedded(arguments: &RunArguments) -> Result<(Campaign, CampaignFolder, F
 }
 
 /// Opens the queue. A process that was killed may take a moment to end.
-fn open_queue(folder: &CampaignFolder) -> Result<FolderQueue, Failure> {
+fn open_queue(open: impl Fn() -> Result<FolderQueue, QueueError>) -> Result<FolderQueue, Failure> {
     let begun = Instant::now();
     loop {
-        match folder.open_queue() {
+        match open() {
             Err(QueueError::InUse(_)) if begun.elapsed() < IN_USE_LIMIT => std::thread::sleep(IN_USE_TICK),
             opened => return Ok(opened?),
         }

@@ -18,6 +18,8 @@ struct LastWriterReport {
     /// Buffer of the byte, and the offset in it.
     buffer: Option<String>,
     buffer_offset: Option<u64>,
+    /// The byte's location in words at that event, with the name that the program gave the memory.
+    location: Option<String>,
     /// The byte; `null` if it is unknown.
     byte: Option<String>,
     /// Whether the byte is known.
@@ -98,7 +100,7 @@ pub fn print_last_writer(
         return Ok(Exit::Good);
     }
     let place = match who.location {
-        Some(p) => format!("{va:#x} ({})", api_trace.buffers().format_location(p)),
+        Some(p) => format!("{va:#x} ({})", api_trace.buffers().format_location(p, event)),
         None => format!("{va:#x} (in no known buffer)"),
     };
     match who.byte {
@@ -195,6 +197,7 @@ fn report(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> LastWriterRepor
         at_event: event,
         buffer: buffer.map(|b| b.name.clone()),
         buffer_offset: who.location.map(|p| p.offset),
+        location: who.location.map(|p| api_trace.buffers().format_location(p, event)),
         byte: who.byte.map(|b| format_hex(u64::from(b))),
         known: who.state.is_known(),
         state: words::describe_state(api_trace, who.state),

@@ -144,7 +144,7 @@ impl RowContext<'_> {
                 row.value = Some(format_hex(a.value));
             }
             ReferenceItem::Launch { launch, how } => row.arguments = self.arguments(launch, how),
-            ReferenceItem::DeviceBuffer(location) => {
+            ReferenceItem::DeviceBuffer { location, .. } => {
                 let buffers = self.index.api_trace().map(|a| a.buffers());
                 row.buffer = buffers.and_then(|b| Some(b.get(location.buffer)?.name.clone()));
                 row.offset = Some(format_hex(location.offset));

@@ -72,7 +72,7 @@ fn show_changed_memory(doc: &Document, actions: &mut UiActions, ui: &mut Ui, api
     };
     if let Some(left) = api_trace.launch_changes(event) {
         for l in left.list.iter().take(MAX_LISTED_ARGUMENTS) {
-            let name = api_trace::format_change_location(api_trace, l);
+            let name = api_trace::format_change_location(api_trace, l, event);
             let summary = text::bytes(l.bytes);
             let r = widgets::key_link(ui, "changed", &format!("{name}, {summary}"));
             let hover = format!(
@@ -152,7 +152,7 @@ fn argument(actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, a: &Argu
             to, place, constant, ..
         } if *to != GpuVa::ZERO => {
             let words = match place {
-                Some(place) => api_trace.buffers().format_location(*place),
+                Some(place) => api_trace.buffers().format_location(*place, a.event),
                 None => format!("{to:#x}"),
             };
             let r = widgets::key_link(ui, &key, &words);
@@ -168,7 +168,7 @@ fn argument(actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, a: &Argu
             let message = text::count_noun(a.raw.len() as u64, "byte", "bytes");
             widgets::key_value(ui, &key, StyledText::mono(message)).on_hover_text(&hover);
             for (at, to, place) in list.iter().take(MAX_LISTED_ARGUMENTS) {
-                let words = api_trace.buffers().format_location(*place);
+                let words = api_trace.buffers().format_location(*place, a.event);
                 let r = widgets::key_link(ui, &format!("  + {at:#x}"), &words);
                 let r = r.on_hover_text(format!(
                     "a word of argument {} that may be an address: {to:#x}",

@@ -95,7 +95,7 @@ fn follow(doc: &Document, view: &mut View, api_trace: &ApiTrace) {
             if let Some(place) = api_trace.buffers().locate_nearest(va, at) {
                 d.buffer = Some(place.buffer);
                 d.reveal = Some(va.get());
-                d.list.reveal(u64::from(place.buffer));
+                d.list.reveal(api_trace.buffers().find_row(place.buffer) as u64);
             }
         }
     }
@@ -174,13 +174,10 @@ fn trace_button(doc: &Document, view: &View, actions: &mut UiActions, ui: &mut U
 fn parse_address(doc: &Document, api_trace: &ApiTrace, search: &str) -> Result<GpuVa, String> {
     let search = search.trim();
     let named = |name: &str| {
-        let buffer = api_trace
-            .buffers()
-            .find(name.trim())
-            .and_then(|n| api_trace.buffers().get(n));
+        let memory = api_trace.buffers().find_memory(name.trim());
         // The content of a copy has a name too, even if it is a part of a buffer.
         let carried = || doc.buffers.get(name.trim()).map(|b| b.va);
-        buffer.map(|b| b.at).or_else(carried)
+        memory.map(|(at, _)| at).or_else(carried)
     };
     if let Some(at) = named(search).or_else(|| text::parse_number(search).map(GpuVa::new)) {
         return Ok(at);
@@ -196,11 +193,12 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &ApiTrace) 
     let Some(b) = view.device.buffer.and_then(|n| api_trace.buffers().get(n)) else {
         return;
     };
-    let mut parts = vec![b.name.clone()];
+    let at = event_of_side(doc, view.device.side);
+    let name = view.device.buffer.map_or("", |n| api_trace.buffers().name_at(n, at));
+    let mut parts = vec![name.to_owned()];
     parts.extend(b.alias.clone());
     parts.push(format!("{} at {:#x}", text::bytes(b.bytes), b.at));
     parts.push(b.kind.name().to_owned());
-    let at = event_of_side(doc, view.device.side);
     if !b.is_live_at(at) {
         let when = match b.to {
             Some(to) if at > to => format!("freed at event {}", text::count(to)),

@@ -77,20 +77,25 @@ fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
     let cursor_x = event_x(doc, scale, doc.current_event());
     for ph in &doc.derived.phases {
         let (x0, x1) = (event_x(doc, scale, ph.first), event_x(doc, scale, ph.last + 1));
-        let whole = Rect::from_min_max(
-            pos2(x0, row.top() + 4.0),
-            pos2((x1 - 1.0).max(x0 + 1.0), row.bottom() - 4.0),
-        );
-        let seen = whole.intersect(row);
-        if seen.width() <= 0.0 {
-            continue;
-        }
-        ui.painter()
-            .rect(seen, 2.0, p.raised, Stroke::new(1.0, p.poll), StrokeKind::Inside);
-        if seen.width() > 36.0 {
-            let inner = place_name_clear_of_cursor(ui, seen.shrink2(vec2(6.0, 0.0)), cursor_x, &ph.name);
-            widgets::paint_text(ui, inner, Align2::LEFT_CENTER, &ph.name, small(), p.quiet);
-        }
+        named_span(ui, row, (x0, x1), cursor_x, &ph.name, p);
+    }
+}
+
+/// Draws a span of events with its name, between these positions: a phase, or a range of the program.
+pub(super) fn named_span(ui: &Ui, row: Rect, (x0, x1): (f32, f32), cursor_x: f32, name: &str, p: &Palette) {
+    let whole = Rect::from_min_max(
+        pos2(x0, row.top() + 4.0),
+        pos2((x1 - 1.0).max(x0 + 1.0), row.bottom() - 4.0),
+    );
+    let seen = whole.intersect(row);
+    if seen.width() <= 0.0 {
+        return;
+    }
+    ui.painter()
+        .rect(seen, 2.0, p.raised, Stroke::new(1.0, p.poll), StrokeKind::Inside);
+    if seen.width() > 36.0 {
+        let inner = place_name_clear_of_cursor(ui, seen.shrink2(vec2(6.0, 0.0)), cursor_x, name);
+        widgets::paint_text(ui, inner, Align2::LEFT_CENTER, name, small(), p.quiet);
     }
 }
 

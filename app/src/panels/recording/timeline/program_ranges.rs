@@ -1,9 +1,10 @@
 //! Lanes of the ranges that the recorded program named: one lane for each level of nesting.
 
-use super::label::{SHORTEST, describe_count};
+use super::draw::named_span;
+use super::label::describe_count;
 use super::scale::{Scale, event_x};
-use crate::theme::{SOFT, palette, small, widgets};
-use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
+use crate::theme::palette;
+use egui::{Rect, Ui};
 use kinescope_session::{Document, text};
 use trace_core::api_trace::{Annotations, ApiTrace, ProgramRange};
 use trace_core::timeline::merge_spans;
@@ -37,28 +38,19 @@ pub(super) fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, level: usi
     let merged = merge_spans(list, &scale.pixels.edges, |i| {
         range(i).map_or((0, 0), |r| (r.first, r.last))
     });
+    let cursor_x = event_x(doc, scale, doc.current_event());
     for m in merged {
-        let (x0, x1) = (
+        let places = (
             event_x(doc, scale, m.first),
             event_x(doc, scale, m.last.saturating_add(1)),
         );
-        let whole = Rect::from_min_max(
-            pos2(x0, row.top() + 3.0),
-            pos2((x1 - 1.0).max(x0 + 1.0), row.bottom() - 3.0),
-        );
-        let seen = whole.intersect(row);
-        ui.painter().rect_filled(seen, 2.0, p.accent.gamma_multiply(SOFT * 0.5));
-        ui.painter()
-            .rect_stroke(seen, 2.0, Stroke::new(1.0, p.accent), StrokeKind::Inside);
-        let inner = seen.shrink2(vec2(4.0, 0.0));
-        if inner.width() < SHORTEST {
-            continue;
+        match list.get(m.first_item).and_then(range).filter(|_| m.items == 1) {
+            Some(one) => named_span(ui, row, places, cursor_x, &one.name, p),
+            None => {
+                let many = format!("{} ranges", text::count(m.items as u64));
+                named_span(ui, row, places, cursor_x, &many, p);
+            }
         }
-        let label = match list.get(m.first_item).and_then(range).filter(|_| m.items == 1) {
-            Some(one) => one.name.to_string(),
-            None => format!("{} ranges", text::count(m.items as u64)),
-        };
-        widgets::paint_text(ui, inner, Align2::LEFT_CENTER, &label, small(), p.text);
     }
 }
 

@@ -57,15 +57,16 @@ fn state(shown: &Snapshot, runs_here: bool, ui: &mut Ui) {
     let label = format!("{} of {} runs done", text::count(counts.done), text::count(total));
     ui.add(ProgressBar::new(share).desired_width(FIELD).text(&label));
     let word = match (runs_here, shown.is_elsewhere) {
-        (true, _) => "running here".to_owned(),
-        (false, true) => {
-            let age = unix_ms().saturating_sub(shown.status.written_ms) / 1000;
-            format!("another process runs it; numbers of {age} s ago, its cells show when it ends")
-        }
-        (false, false) if counts.done == total => "complete".to_owned(),
-        (false, false) => "stopped".to_owned(),
+        (true, _) => "running here",
+        (false, true) => "another process runs it",
+        (false, false) if counts.done == total => "complete",
+        (false, false) => "stopped",
     };
-    ui.label(RichText::new(word).font(small()).color(p.quiet));
+    let label = ui.label(RichText::new(word).font(small()).color(p.quiet));
+    if shown.is_elsewhere {
+        let age = unix_ms().saturating_sub(shown.status.written_ms) / 1000;
+        label.on_hover_text(format!("its numbers are {age} s old"));
+    }
 }
 
 /// Draws the description, the folder, and the button that runs it, or stops it.

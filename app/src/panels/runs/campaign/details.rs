@@ -15,8 +15,7 @@ const MAX_LISTED: usize = 50;
 /// Draws the details.
 pub(super) fn draw(view: &View, snapshot: &Snapshot, actions: &mut UiActions, ui: &mut Ui) {
     let selected = view.selected.as_ref();
-    let found = selected.and_then(|key| snapshot.summary.cells.get_key_value(key));
-    let Some((key, cell)) = found else {
+    let Some(found) = selected.and_then(|key| snapshot.cell(key)) else {
         ui.label("Select a cell to see its runs and its first divergence.");
         return;
     };
@@ -24,10 +23,11 @@ pub(super) fn draw(view: &View, snapshot: &Snapshot, actions: &mut UiActions, ui
         .id_salt("campaign cell")
         .auto_shrink(false)
         .show(ui, |ui| {
-            describe(key, cell, ui);
+            let cell = &found.cell;
+            describe(&found.key, cell, ui);
             results(snapshot, cell, actions, ui);
             seeds(snapshot, cell, ui);
-            runs(snapshot.runs.get(key).map(Vec::as_slice).unwrap_or_default(), cell, ui);
+            runs(&found.runs, cell, ui);
         });
 }
 

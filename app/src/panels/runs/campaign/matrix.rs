@@ -4,9 +4,11 @@ use super::view::View;
 use crate::theme::{ROW, body, mono_small, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use kinescope_campaign::{Cell, CellKey, CellVerdict, Snapshot, WORK_KINDS, WorkCounts};
+use kinescope_campaign::{CellVerdict, MatrixCell, MatrixRow, Snapshot, WORK_KINDS, WorkCounts};
 use kinescope_session::text;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Width of the names, and of a target, points.
 const NAME: f32 = 204.0;
@@ -19,70 +21,102 @@ enum Line<'a> {
     /// The heading of a kind of work.
     Kind(&'a str),
     /// The numbers of all runs of the kind above, by target.
-    Counts(BTreeMap<&'a str, &'a WorkCounts>),
-    /// A work item with its cells by target.
-    Work(&'a CellKey, BTreeMap<&'a str, (&'a CellKey, &'a Cell)>),
+    Counts(&'a BTreeMap<String, WorkCounts>),
+    /// A work item.
+    Work(&'a MatrixRow),
 }
 
-/// Returns the lines of the matrix: the work items of each kind, in order.
-fn list_lines(snapshot: &Snapshot) -> Vec<Line<'_>> {
-    if snapshot.is_elsewhere {
-        return list_counts(snapshot);
-    }
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    for (key, cell) in &snapshot.summary.cells {
-        let is_same = |before: &CellKey| {
-            (before.kind, &before.recording, &before.options) == (key.kind, &key.recording, &key.options)
-        };
-        if let Some(Line::Work(before, cells)) = lines.last_mut()
-            && is_same(before)
-        {
-            cells.insert(&key.target, (key, cell));
-            continue;
-        }
-        let is_new_kind = !matches!(lines.last(), Some(Line::Work(before, _)) if before.kind == key.kind);
-        if is_new_kind {
-            lines.push(Line::Kind(key.kind));
-        }
-        lines.push(Line::Work(key, BTreeMap::from([(key.target.as_str(), (key, cell))])));
-    }
-    lines
+/// The lines of a kind of work.
+struct Section<'a> {
+    kind: &'static str,
+    /// The numbers of all its runs: its cells have only those that are done.
+    counts: Option<&'a BTreeMap<String, WorkCounts>>,
+    rows: &'a [Arc<MatrixRow>],
 }
 
-/// Returns the lines of a campaign that another process runs: the numbers of each kind. Its cells are not readable.
-fn list_counts(snapshot: &Snapshot) -> Vec<Line<'_>> {
-    let mut lines = Vec::new();
-    for kind in WORK_KINDS {
-        let of_kind = snapshot.status.work.iter().filter(|row| row.kind == kind);
-        let counts: BTreeMap<&str, &WorkCounts> = of_kind.map(|row| (row.target.as_str(), row)).collect();
-        if !counts.is_empty() {
-            lines.extend([Line::Kind(kind), Line::Counts(counts)]);
+impl<'a> Section<'a> {
+    /// Returns the number of lines.
+    fn len(&self) -> usize {
+        1 + usize::from(self.counts.is_some()) + self.rows.len()
+    }
+
+    fn line(&self, number: usize) -> Option<Line<'a>> {
+        match (number, self.counts) {
+            (0, _) => Some(Line::Kind(self.kind)),
+            (1, Some(counts)) => Some(Line::Counts(counts)),
+            (n, counts) => {
+                let row = self.rows.get(n - 1 - usize::from(counts.is_some()))?;
+                Some(Line::Work(row))
+            }
         }
     }
-    lines
 }
 
-/// Draws the matrix, which scrolls. Only the rows in view are drawn.
+/// Returns the sections of the matrix, at most one for each kind of work. Takes time logarithmic in the number of rows.
+fn list_sections(snapshot: &Snapshot) -> Vec<Section<'_>> {
+    let section = |kind: &'static str| {
+        let counts = snapshot.counts.get(kind).filter(|_| snapshot.is_elsewhere);
+        let rows = snapshot.rows_of(kind);
+        (counts.is_some() || !rows.is_empty()).then_some(Section { kind, counts, rows })
+    };
+    WORK_KINDS.into_iter().filter_map(section).collect()
+}
+
+/// Returns a line by its number from the top.
+fn find_line<'a>(sections: &[Section<'a>], number: usize) -> Option<Line<'a>> {
+    let mut left = number;
+    for section in sections {
+        if left < section.len() {
+            return section.line(left);
+        }
+        left -= section.len();
+    }
+    None
+}
+
+/// The columns in view, with the names of their targets.
+struct Columns<'a> {
+    targets: &'a [String],
+    first: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// Returns the columns of a table at `left` that `clip` does not hide.
+    fn in_view(targets: &'a [String], left: f32, clip: Rect) -> Self {
+        let number = |x: f32| ((x - left - MARGIN - NAME) / TARGET).floor().max(0.0) as usize;
+        let range: Range<usize> = number(clip.left())..number(clip.right()).saturating_add(1).min(targets.len());
+        Self {
+            first: range.start,
+            targets: targets.get(range).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the name and the place of each column in a line.
+    fn places(&self, rect: Rect) -> impl Iterator<Item = (&'a str, Rect)> {
+        let numbered = (self.first..).zip(self.targets);
+        numbered.map(move |(number, target)| (target.as_str(), column(rect, number)))
+    }
+}
+
+/// Draws the matrix, which scrolls. Only the rows and columns in view are drawn.
 pub(super) fn draw(view: &mut View, snapshot: &Snapshot, ui: &mut Ui) {
-    let cells = snapshot.summary.cells.keys().map(|key| key.target.as_str());
-    let targets: BTreeSet<&str> = cells
-        .chain(snapshot.status.targets.keys().map(String::as_str))
-        .collect();
-    let lines = list_lines(snapshot);
-    let width = (2.0 * MARGIN + NAME + TARGET * targets.len() as f32).max(ui.available_width());
+    let sections = list_sections(snapshot);
+    let count = sections.iter().map(Section::len).sum();
+    let width = (2.0 * MARGIN + NAME + TARGET * snapshot.targets.len() as f32).max(ui.available_width());
     ScrollArea::horizontal()
         .id_salt("campaign targets")
         .auto_shrink(false)
         .show(ui, |ui| {
             ui.set_width(width);
-            head(snapshot, &targets, width, ui);
+            let columns = Columns::in_view(&snapshot.targets, ui.cursor().left(), ui.clip_rect());
+            head(snapshot, &columns, width, ui);
             ScrollArea::vertical()
                 .id_salt("campaign rows")
                 .auto_shrink(false)
-                .show_rows(ui, ROW, lines.len(), |ui, range| {
-                    for line in lines.get(range).unwrap_or_default() {
+                .show_rows(ui, ROW, count, |ui, range| {
+                    for line in range.filter_map(|number| find_line(&sections, number)) {
                         let (rect, _) = ui.allocate_exact_size(vec2(width, ROW), Sense::hover());
-                        draw_line(view, line, &targets, rect, ui);
+                        draw_line(view, &line, &columns, rect, ui);
                     }
                 });
         });
@@ -94,20 +128,19 @@ fn column(rect: Rect, number: usize) -> Rect {
 }
 
 /// Draws the names of the targets, with the number of their runs that are done.
-fn head(snapshot: &Snapshot, targets: &BTreeSet<&str>, width: f32, ui: &mut Ui) {
+fn head(snapshot: &Snapshot, columns: &Columns<'_>, width: f32, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(width, ROW * 2.0), Sense::hover());
-    for (number, target) in targets.iter().enumerate() {
-        let cell = column(rect, number);
+    for (target, cell) in columns.places(rect) {
         let (top, bottom) = cell.split_top_bottom_at_fraction(0.5);
-        let counts = snapshot.status.targets.get(*target).copied().unwrap_or_default();
+        let counts = snapshot.status.targets.get(target).copied().unwrap_or_default();
         let done = format!("{} of {} done", text::count(counts.done), text::count(counts.total()));
-        let id = ui.scope_id().with(("campaign target", *target));
+        let id = ui.scope_id().with(("campaign target", target));
         let response = ui.interact(cell, id, Sense::hover());
         response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("target {target} {done}")));
         widgets::paint_middle(ui, top, Align2::LEFT_CENTER, target, strong(), p.text);
         widgets::paint_text(ui, bottom, Align2::LEFT_CENTER, &done, small(), p.quiet);
-        response.on_hover_text(*target);
+        response.on_hover_text(target);
     }
     ui.painter()
         .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
@@ -126,18 +159,18 @@ fn heading(kind: &str) -> &str {
     }
 }
 
-fn draw_line(view: &mut View, line: &Line<'_>, targets: &BTreeSet<&str>, rect: Rect, ui: &mut Ui) {
+fn draw_line(view: &mut View, line: &Line<'_>, columns: &Columns<'_>, rect: Rect, ui: &mut Ui) {
     let p = palette(ui);
     let name = Rect::from_min_size(rect.min + vec2(MARGIN, 0.0), vec2(NAME - 8.0, rect.height()));
-    let (key, cells) = match line {
+    let row = match line {
         Line::Kind(kind) => {
             widgets::paint_text(ui, name, Align2::LEFT_CENTER, heading(kind), strong(), p.quiet);
             return;
         }
         Line::Counts(counts) => {
             widgets::paint_text(ui, name, Align2::LEFT_CENTER, "All runs", body(), p.text);
-            for (number, target) in targets.iter().enumerate() {
-                let at = column(rect, number).shrink2(vec2(0.0, 1.0));
+            for (target, place) in columns.places(rect) {
+                let at = place.shrink2(vec2(0.0, 1.0));
                 match counts.get(target) {
                     Some(of) => draw_counts(of, at, ui),
                     None => draw_nothing(at, ui),
@@ -145,8 +178,9 @@ fn draw_line(view: &mut View, line: &Line<'_>, targets: &BTreeSet<&str>, rect: R
             }
             return;
         }
-        Line::Work(key, cells) => (key, cells),
+        Line::Work(row) => row,
     };
+    let key = &row.work;
     let title = match key.options.is_empty() {
         true => key.recording.clone(),
         false => format!("{} ({})", key.recording, key.options),
@@ -155,10 +189,10 @@ fn draw_line(view: &mut View, line: &Line<'_>, targets: &BTreeSet<&str>, rect: R
         let id = ui.scope_id().with(("campaign work", &title, key.kind));
         ui.interact(name, id, Sense::hover()).on_hover_text(&title);
     }
-    for (number, target) in targets.iter().enumerate() {
-        let at = column(rect, number).shrink2(vec2(0.0, 1.0));
-        match cells.get(target) {
-            Some((key, cell)) => draw_cell(view, key, cell, at, ui),
+    for (target, place) in columns.places(rect) {
+        let at = place.shrink2(vec2(0.0, 1.0));
+        match row.cell(target) {
+            Some(cell) => draw_cell(view, cell, at, ui),
             None => draw_nothing(at, ui),
         }
     }
@@ -227,8 +261,9 @@ pub(super) fn describe_verdict(verdict: CellVerdict, ui: &Ui) -> (&'static str, 
     }
 }
 
-fn draw_cell(view: &mut View, key: &CellKey, cell: &Cell, rect: Rect, ui: &Ui) {
+fn draw_cell(view: &mut View, of: &MatrixCell, rect: Rect, ui: &Ui) {
     let p = palette(ui);
+    let (key, cell) = (&of.key, &of.cell);
     let (mark, ink) = describe_verdict(cell.verdict, ui);
     let count = match (cell.verdict, cell.runs) {
         (_, 1) => String::new(),

@@ -1,9 +1,8 @@
 //! State of the Campaign panel.
 
-use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription};
+use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription, SharedReader};
 use kinescope_campaign::{CellKey, Snapshot};
 use kinescope_session::running_work::RunningWork;
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,8 @@ use std::time::{Duration, Instant};
 pub struct View {
     /// Why nothing could be opened.
     pub error: Option<String>,
-    /// The last reading of the open folder.
-    opened: Option<Arc<Snapshot>>,
+    /// The open folder: its reader, and the last reading.
+    opened: Option<(SharedReader, Arc<Snapshot>)>,
     /// The description to run.
     pub description: Option<Arc<CheckedDescription>>,
     /// The typed folder for results.
@@ -36,20 +35,24 @@ impl View {
         self.opened.is_none() && self.description.is_none()
     }
 
-    /// Takes a reading of a folder, or why it cannot be read.
-    pub fn show(&mut self, opened: Result<Snapshot, String>) {
+    /// Takes another reading of a folder, or why it cannot be read; then the last one stays. The reading of a folder that
+    /// is not open any more is dropped.
+    pub fn show(&mut self, reader: &SharedReader, read: Result<Arc<Snapshot>, String>) {
+        let Some((_, shown)) = self.opened.as_mut().filter(|(open, _)| Arc::ptr_eq(open, reader)) else {
+            return;
+        };
         self.read = Some((Instant::now(), false));
-        match opened {
+        match read {
             Ok(snapshot) => {
                 self.error = None;
-                self.opened = Some(Arc::new(snapshot));
+                *shown = snapshot;
             }
             Err(error) => self.error = Some(error),
         }
     }
 
     /// Opens another folder: what belongs to the one before is dropped.
-    pub fn open(&mut self, opened: Result<Snapshot, String>) {
+    pub fn open(&mut self, opened: Result<(SharedReader, Arc<Snapshot>), String>) {
         if self.running().is_none() {
             self.run = None;
         }
@@ -57,7 +60,20 @@ impl View {
         self.selected = None;
         self.description = None;
         self.end = None;
-        self.show(opened);
+        self.read = Some((Instant::now(), false));
+        match opened {
+            Ok(opened) => {
+                self.error = None;
+                self.opened = Some(opened);
+            }
+            Err(error) => self.error = Some(error),
+        }
+    }
+
+    /// Returns the reader of the open folder.
+    #[must_use]
+    pub fn reader(&self) -> Option<SharedReader> {
+        self.opened.as_ref().map(|(reader, _)| Arc::clone(reader))
     }
 
     /// Takes a checked description, or why it cannot be run.
@@ -80,22 +96,28 @@ impl View {
             let live = run.live.lock().unwrap_or_else(PoisonError::into_inner);
             live.clone()
         });
-        live.or_else(|| self.opened.clone())
+        live.or_else(|| self.opened.as_ref().map(|(_, snapshot)| Arc::clone(snapshot)))
     }
 
     /// Whether the open campaign is run by another process.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.run.is_none() && self.opened.as_ref().is_some_and(|o| o.is_elsewhere)
+        self.run.is_none() && self.opened.as_ref().is_some_and(|(_, shown)| shown.is_elsewhere)
     }
 
-    /// Returns the folder to read again now: another process runs its campaign, and the last reading is old.
-    pub(super) fn folder_to_read(&self, interval: Duration) -> Option<PathBuf> {
-        let opened = self.opened.as_ref().filter(|_| self.is_live())?;
-        let is_due = self
+    /// Whether the open campaign may change: another process runs it, or can go on with it.
+    pub(super) fn may_change(&self) -> bool {
+        let has_waiting = |shown: &Snapshot| shown.status.counts.done < shown.status.counts.total();
+        let may_change = |shown: &Snapshot| shown.is_elsewhere || has_waiting(shown);
+        self.run.is_none() && self.opened.as_ref().is_some_and(|(_, shown)| may_change(shown))
+    }
+
+    /// Whether to read the folder again now: its campaign may change, and the last reading is old.
+    pub(super) fn is_reading_due(&self, interval: Duration) -> bool {
+        let is_old = self
             .read
             .is_none_or(|(at, reading)| !reading && at.elapsed() >= interval);
-        is_due.then(|| opened.folder.clone())
+        is_old && self.may_change()
     }
 
     pub(super) fn begin_reading(&mut self) {

@@ -139,8 +139,7 @@ fn streams(doc: &mut Document, ui: &mut Ui, api_trace: &ApiTrace) {
 }
 
 fn buffers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
-    let all = api_trace.buffers().list();
-    if all.is_empty() {
+    if api_trace.buffers().list().is_empty() {
         return;
     }
     section(ui, "Buffers");
@@ -149,38 +148,49 @@ fn buffers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: 
         Selection::Memory { va, .. } => api_trace.buffers().locate_nearest(va, at).map(|p| p.buffer),
         _ => None,
     };
-    for (n, b) in (0u32..).zip(all).take(BUFFERS) {
+    let rows = api_trace.buffers().rows();
+    for memory in rows.iter().take(BUFFERS) {
+        let (Some(b), Some((from, bytes))) = (
+            api_trace.buffers().get(memory.buffer),
+            api_trace.buffers().row_memory(*memory),
+        ) else {
+            continue;
+        };
         let p = palette(ui);
-        let mut name = StyledText::body(&b.name);
-        if doc.changes().inputs().contains_key(&b.name) {
-            name = StyledText::body(format!("{}  ●", b.name)).colour(p.edited);
+        let shown = api_trace.buffers().name_row(*memory, at);
+        let mut name = StyledText::body(shown);
+        if !memory.is_part() && doc.changes().inputs().contains_key(&b.name) {
+            name = StyledText::body(format!("{shown}  ●")).colour(p.edited);
         } else if !b.is_live_at(at) {
             name = name.colour(p.quiet);
         }
-        let label = format!("outline buffer {}", b.name);
+        let label = format!("outline buffer {shown}");
         let row = list_row(
             ui,
             &label,
-            here == Some(n),
-            0.0,
+            !memory.is_part() && here == Some(memory.buffer),
+            if memory.is_part() { 12.0 } else { 0.0 },
             name,
-            StyledText::mono(text::bytes(b.bytes)),
+            StyledText::mono(text::bytes(bytes)),
         );
-        let message = format!("{:#x}, {}", b.at, b.kind.name());
+        let message = match memory.is_part() {
+            true => format!("{from:#x}, a part of {}", b.name),
+            false => format!("{from:#x}, {}", b.kind.name()),
+        };
         widgets::add_copy_menu(
             &row.clone().on_hover_text(message),
-            &[("address", format!("{:#x}", b.at))],
+            &[("address", format!("{from:#x}"))],
         );
         if row.clicked() {
             doc.select(Selection::Memory {
                 space: 0,
-                va: b.at,
+                va: from,
                 bytes: 1,
             });
             actions.run_command("show-memory");
         }
     }
-    if all.len() > BUFFERS && more(ui, "more device buffers", all.len() - BUFFERS) {
+    if rows.len() > BUFFERS && more(ui, "more device buffers", rows.len() - BUFFERS) {
         actions.run_command("show-memory");
     }
 }

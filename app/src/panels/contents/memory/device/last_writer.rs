@@ -55,7 +55,7 @@ pub fn last_writer_ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, 
     let (who, request) = &*answer;
     widgets::section(ui, "Memory");
     let name = match who.location {
-        Some(place) => calls.buffers().format_location(place),
+        Some(place) => calls.buffers().format_location(place, event),
         None => "no buffer at the current event".to_owned(),
     };
     let row = widgets::key_value(ui, "location", StyledText::mono(&name));
