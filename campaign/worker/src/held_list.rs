@@ -28,6 +28,8 @@ pub struct HeldList {
 
 struct State {
     path: PathBuf,
+    /// First line: address of the broker, because numbers of another broker mean other messages.
+    head: String,
     /// `None` after it could not be written: the end of the lease returns messages then.
     file: Option<File>,
     /// Size of the file, bytes.
@@ -39,10 +41,11 @@ fn is_subject(text: &str) -> bool {
     text.starts_with(PREFIX) && text.len() <= MAX_SUBJECT && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// Reads the subjects of messages that a file lists and that were not dropped. A damaged line is left out.
-fn parse(text: &str) -> Vec<String> {
+/// Reads the subjects of messages that a file lists and that were not dropped. A damaged line is left out. There is none if
+/// the file does not begin with `head`.
+fn parse(head: &str, text: &str) -> Vec<String> {
     let mut held = BTreeMap::new();
-    for line in text.lines() {
+    for line in text.strip_prefix(head).unwrap_or_default().lines() {
         let mut words = line.split(' ');
         let number = |word: Option<&str>| word.and_then(|w| w.parse::<u64>().ok());
         match (words.next(), number(words.next()), words.next()) {
@@ -57,7 +60,7 @@ fn parse(text: &str) -> Vec<String> {
 }
 
 /// Reads what an earlier process had. A file that is older than a lease is of no use: others have those messages.
-fn read_earlier(path: &Path, lease: Duration) -> io::Result<Vec<String>> {
+fn read_earlier(path: &Path, head: &str, lease: Duration) -> io::Result<Vec<String>> {
     let file = match File::open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened?,
@@ -68,24 +71,27 @@ fn read_earlier(path: &Path, lease: Duration) -> io::Result<Vec<String>> {
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(parse(&String::from_utf8_lossy(&bytes)))
+    Ok(parse(head, &String::from_utf8_lossy(&bytes)))
 }
 
 impl HeldList {
-    /// Opens the list in a worker's folder, which no other process uses. Also returns the subjects of the messages that an
-    /// earlier process had when it was killed, if their lease of this duration has not ended.
+    /// Opens the list in a worker's folder, which no other process uses. Also returns the subjects of the messages of this
+    /// broker that an earlier process had when it was killed, if their lease of this duration has not ended.
     ///
     /// # Errors
     /// If the file cannot be created or read.
-    pub fn open(folder: &Path, lease: Duration) -> io::Result<(Self, Vec<String>)> {
+    pub fn open(folder: &Path, broker: &str, lease: Duration) -> io::Result<(Self, Vec<String>)> {
         let path = folder.join(FILE);
-        let earlier = read_earlier(&path, lease)?;
-        let state = State {
-            file: Some(File::create(&path)?),
+        let head = format!("broker {broker:?}\n");
+        let earlier = read_earlier(&path, &head, lease)?;
+        let mut state = State {
+            file: None,
             path,
+            head,
             bytes: 0,
             held: BTreeMap::new(),
         };
+        state.compact()?;
         let state = Mutex::new(state);
         Ok((Self { state }, earlier))
     }
@@ -136,7 +142,8 @@ impl State {
     /// Writes the file anew with the messages that count.
     fn compact(&mut self) -> io::Result<()> {
         let held = self.held.iter().filter(|(_, subject)| is_subject(subject));
-        let text: String = held.map(|(n, subject)| format!("+ {n} {subject}\n")).collect();
+        let lines = held.map(|(n, subject)| format!("+ {n} {subject}\n"));
+        let text: String = std::iter::once(self.head.clone()).chain(lines).collect();
         let mut file = File::create(&self.path)?;
         file.write_all(text.as_bytes())?;
         self.bytes = text.len() as u64;
@@ -164,11 +171,12 @@ mod tests {
     use super::*;
 
     const LEASE: Duration = Duration::from_secs(30);
+    const BROKER: &str = "nats://127.0.0.1:4222";
 
     #[test]
     fn the_next_process_knows_what_a_killed_one_had() {
         let folder = tempfile::tempdir().unwrap();
-        let (list, earlier) = HeldList::open(folder.path(), LEASE).unwrap();
+        let (list, earlier) = HeldList::open(folder.path(), BROKER, LEASE).unwrap();
         assert!(earlier.is_empty());
         assert!(list.add(7, "$JS.ACK.runs.a.1.7.1.0.9") && list.add(8, "$JS.ACK.runs.a.1.8.2.0.8"));
         // A second delivery replaces the subject.
@@ -176,26 +184,35 @@ mod tests {
         list.remove(7);
         list.touch();
         // As if the process was killed: nothing is written at its end.
-        let (_, earlier) = HeldList::open(folder.path(), LEASE).unwrap();
+        let (_, earlier) = HeldList::open(folder.path(), BROKER, LEASE).unwrap();
         assert_eq!(earlier, ["$JS.ACK.runs.a.2.8.3.0.8"]);
-        let (_, earlier) = HeldList::open(folder.path(), LEASE).unwrap();
+        let (_, earlier) = HeldList::open(folder.path(), BROKER, LEASE).unwrap();
         assert!(earlier.is_empty(), "it returns them once: {earlier:?}");
+    }
+
+    #[test]
+    fn the_list_of_another_broker_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let (list, _) = HeldList::open(folder.path(), BROKER, LEASE).unwrap();
+        list.add(1, "$JS.ACK.runs.a.1.1.1.0.0");
+        let (_, earlier) = HeldList::open(folder.path(), "nats://127.0.0.1", LEASE).unwrap();
+        assert!(earlier.is_empty(), "{earlier:?}");
     }
 
     #[test]
     fn an_old_list_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let (list, _) = HeldList::open(folder.path(), LEASE).unwrap();
+        let (list, _) = HeldList::open(folder.path(), BROKER, LEASE).unwrap();
         list.add(1, "$JS.ACK.runs.a.1.1.1.0.0");
         let file = File::options().append(true).open(folder.path().join(FILE)).unwrap();
         file.set_modified(SystemTime::now() - LEASE).unwrap();
-        assert!(HeldList::open(folder.path(), LEASE).unwrap().1.is_empty());
+        assert!(HeldList::open(folder.path(), BROKER, LEASE).unwrap().1.is_empty());
     }
 
     #[test]
     fn the_file_does_not_grow() {
         let folder = tempfile::tempdir().unwrap();
-        let (list, _) = HeldList::open(folder.path(), LEASE).unwrap();
+        let (list, _) = HeldList::open(folder.path(), BROKER, LEASE).unwrap();
         list.add(0, "$JS.ACK.runs.a.1.0.1.0.0");
         for n in 1..10_000 {
             list.add(n, "$JS.ACK.runs.a.1.1.1.0.0");
@@ -203,14 +220,14 @@ mod tests {
         }
         let bytes = folder.path().join(FILE).metadata().unwrap().len();
         assert!(bytes <= COMPACT_BYTES, "{bytes}");
-        assert_eq!(HeldList::open(folder.path(), LEASE).unwrap().1.len(), 1);
+        assert_eq!(HeldList::open(folder.path(), BROKER, LEASE).unwrap().1.len(), 1);
     }
 
     #[test]
     fn damaged_lines_are_left_out() {
         let text =
             "+ 1 $JS.ACK.a\n+ x $JS.ACK.b\n+ 2 $JS.API.STREAM.DELETE.x\n+ 3 $JS.ACK.\u{7f}\n- 9\n\n+ 4 $JS.ACK.c extra";
-        assert_eq!(parse(text), ["$JS.ACK.a", "$JS.ACK.c"]);
-        assert!(parse(&format!("+ 1 $JS.ACK.{}", "a".repeat(MAX_SUBJECT))).is_empty());
+        assert_eq!(parse("", text), ["$JS.ACK.a", "$JS.ACK.c"]);
+        assert!(parse("", &format!("+ 1 $JS.ACK.{}", "a".repeat(MAX_SUBJECT))).is_empty());
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn short_runs_are_received_ahead() {
         let folder = tempfile::tempdir().unwrap();
-        let (held, _) = HeldList::open(folder.path(), Duration::ZERO).unwrap();
+        let (held, _) = HeldList::open(folder.path(), "nats://a", Duration::ZERO).unwrap();
         let target = TargetState::new(Arrivals::new(Arc::new(held), Duration::ZERO));
         assert_eq!((target.request_size(), target.ahead_size()), (1, 0));
         for (ms, request, ahead) in [

@@ -97,7 +97,8 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
     let max_bytes = options.cache_size.saturating_mul(1 << 20);
     let cache = FileCache::open(&folder, max_bytes).with_context(|| folder.display().to_string())?;
     let lease = Duration::from_secs(options.lease);
-    let (held, earlier) = HeldList::open(&folder, lease).with_context(|| folder.display().to_string())?;
+    let (held, earlier) =
+        HeldList::open(&folder, &options.queue.queue, lease).with_context(|| folder.display().to_string())?;
     let counters = Arc::new(Counters::default());
     if let Some(address) = &options.metrics {
         let counters = Arc::clone(&counters);
