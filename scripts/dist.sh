@@ -54,8 +54,8 @@ cargo build --locked --quiet --profile "$profile" $features \
     -p kinescope-remote-cublas-12 -p kinescope-remote-cublas-13 -p kinescope-remote-curand
 bin=$built/$(profile_folder "$profile")
 
-# The static agents have a profile of their own. That of `make board` builds faster.
-agent_profile=agent
+# The static agents have a profile of their own, which `make board` uses too.
+agent_profile=board
 [ "$profile" = release ] || agent_profile=$profile
 for arch in $agents; do
     scripts/board/agent.sh "$arch" "$agent_profile"

@@ -57,6 +57,7 @@ fn cells_of_an_earlier_reading_stay_while_another_process_goes_on() {
     assert_eq!((first.is_elsewhere, runs(&first)), (false, vec![3, 1]));
     // A queue without a log, as an earlier version of the program has it.
     let queue = campaign.open_queue().unwrap();
+    campaign.write_queue_status(&queue, true).unwrap();
     let kept = reader.read().unwrap();
     assert_eq!((kept.is_elsewhere, runs(&kept)), (true, vec![3, 1]));
     queue.log_results(&campaign.log_path()).unwrap();
@@ -162,6 +163,7 @@ fn damaged_logs_keep_what_was_read() {
 /// A reading of 1,000 new results takes about as long after 100,000 results as after 1,000.
 #[test]
 #[ignore = "make test-full: writes and reads 100,000 results"]
+#[allow(clippy::print_stdout, reason = "the figures are for people")]
 fn readings_cost_what_was_appended() {
     const CELLS: usize = 1000;
     let folder = tempfile::tempdir().unwrap();

@@ -21,6 +21,7 @@ mod lane;
 mod lanes;
 mod measure;
 mod minimap;
+mod named_span;
 mod program_ranges;
 mod reference_lane;
 mod ruler;

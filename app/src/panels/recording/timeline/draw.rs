@@ -2,6 +2,7 @@
 
 use super::label::{LANE, SHORTEST, describe_count};
 use super::lane::Lane;
+use super::named_span::draw_named_span;
 use super::scale::{Scale, SingleEvent, event_x};
 use super::{program_ranges, reference_lane, streams};
 use crate::theme::{Palette, SOFT, mono_small, palette, small, widgets};
@@ -17,7 +18,7 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane
     let p = palette(ui);
     match lane {
         Lane::References => reference_lane::draw(doc, ui, scale, row),
-        Lane::Phases => phases(doc, ui, scale, row, p),
+        Lane::Phases => phases(doc, ui, scale, row),
         Lane::Jobs => jobs(doc, ui, scale, row, p),
         Lane::Interrupts => pins(ui, scale, row, p),
         Lane::Polls => polls(doc, ui, scale, row, p),
@@ -61,41 +62,11 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane
     }
 }
 
-/// Returns the position of a name that the line of the current event does not cross: after the line, or before it.
-fn place_name_clear_of_cursor(ui: &Ui, inner: Rect, cursor_x: f32, name: &str) -> Rect {
-    let galley = ui.painter().layout_no_wrap(name.to_owned(), small(), Color32::WHITE);
-    let wide = galley.size().x;
-    let crossed = cursor_x > inner.left() - 3.0 && cursor_x < inner.left() + wide + 3.0;
-    let behind = cursor_x + 6.0;
-    if crossed && inner.right() - behind >= wide {
-        return Rect::from_min_max(pos2(behind, inner.top()), inner.max);
-    }
-    inner
-}
-
-fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
+fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let cursor_x = event_x(doc, scale, doc.current_event());
     for ph in &doc.derived.phases {
         let (x0, x1) = (event_x(doc, scale, ph.first), event_x(doc, scale, ph.last + 1));
-        named_span(ui, row, (x0, x1), cursor_x, &ph.name, p);
-    }
-}
-
-/// Draws a span of events with its name, between these positions: a phase, or a range of the program.
-pub(super) fn named_span(ui: &Ui, row: Rect, (x0, x1): (f32, f32), cursor_x: f32, name: &str, p: &Palette) {
-    let whole = Rect::from_min_max(
-        pos2(x0, row.top() + 4.0),
-        pos2((x1 - 1.0).max(x0 + 1.0), row.bottom() - 4.0),
-    );
-    let seen = whole.intersect(row);
-    if seen.width() <= 0.0 {
-        return;
-    }
-    ui.painter()
-        .rect(seen, 2.0, p.raised, Stroke::new(1.0, p.poll), StrokeKind::Inside);
-    if seen.width() > 36.0 {
-        let inner = place_name_clear_of_cursor(ui, seen.shrink2(vec2(6.0, 0.0)), cursor_x, name);
-        widgets::paint_text(ui, inner, Align2::LEFT_CENTER, name, small(), p.quiet);
+        draw_named_span(ui, row, (x0, x1), cursor_x, (&ph.name, 6.0));
     }
 }
 

@@ -1,14 +1,15 @@
 //! Lanes of the ranges that the recorded program named: one lane for each level of nesting.
 
-use super::draw::named_span;
 use super::label::describe_count;
+use super::named_span::draw_named_span;
 use super::scale::{Scale, event_x};
-use crate::theme::palette;
 use egui::{Rect, Ui};
 use kinescope_session::{Document, text};
 use trace_core::api_trace::{Annotations, ApiTrace, ProgramRange};
 use trace_core::timeline::merge_spans;
 
+/// Padding of the name of a range, points: many ranges are short.
+const PADDING: f32 = 4.0;
 /// Maximum number of levels with a lane. Deeper ranges are in the table of events.
 const MAX_LEVELS: usize = 8;
 
@@ -31,7 +32,6 @@ pub(super) fn name(level: usize) -> String {
 
 /// Draws the ranges of a level. Ranges that share a pixel are drawn as one.
 pub(super) fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, level: usize) {
-    let p = palette(ui);
     let Some(all) = annotations(doc) else { return };
     let list = all.levels().get(level).map_or(&[][..], Vec::as_slice);
     let range = |i: &u32| all.ranges().get(*i as usize);
@@ -45,10 +45,10 @@ pub(super) fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, level: usi
             event_x(doc, scale, m.last.saturating_add(1)),
         );
         match list.get(m.first_item).and_then(range).filter(|_| m.items == 1) {
-            Some(one) => named_span(ui, row, places, cursor_x, &one.name, p),
+            Some(one) => draw_named_span(ui, row, places, cursor_x, (&one.name, PADDING)),
             None => {
                 let many = format!("{} ranges", text::count(m.items as u64));
-                named_span(ui, row, places, cursor_x, &many, p);
+                draw_named_span(ui, row, places, cursor_x, (&many, PADDING));
             }
         }
     }
