@@ -1,5 +1,6 @@
 #!/bin/sh
-# make python: the Python package as one wheel in target/python/wheels. Its tools are in a venv below target/python.
+# make python: the Python package as one wheel in target/python/wheels, with the recorder of CUDA programs. Its tools are in a
+# venv below target/python.
 # Use: scripts/python.sh [test]   test: also installs the wheel in a bare venv, and runs pytest and the speed measurement in
 #                                 a venv with the test requirements, which stays
 # PROFILE: cargo's profile of the extension module (default: release; with `test`: dev)
@@ -51,10 +52,22 @@ if [ "${1:-}" = test ]; then
     requirements=$!
 fi
 
+# The recorder goes into the wheel, and not into the sources.
+recorder=libkinescope_cuda.so
+cargo build --locked --profile "$profile" --package kinescope-cuda
+case $profile in
+    dev) built=debug ;;
+    *) built=$profile ;;
+esac
+trap 'rm -f "python/kinescope/$recorder"' EXIT
+cp "${CARGO_TARGET_DIR:-target}/$built/$recorder" python/kinescope/
+if [ "$profile" != release ] && command -v strip >/dev/null 2>&1; then strip --strip-debug "python/kinescope/$recorder"; fi
+
 rm -rf "$wheels"
 "$tools/bin/maturin" build --locked --profile "$profile" --manifest-path python/Cargo.toml --out "$wheels"
 wheel=$(echo "$wheels"/kinescope-*.whl)
 [ -e "$wheel" ] || die "maturin left no wheel in $wheels"
+rm -f "python/kinescope/$recorder"
 say "$wheel"
 [ "${1:-}" = test ] || exit 0
 wait "$requirements" || die "the requirements of the tests could not be installed"
@@ -67,6 +80,8 @@ install_into "$folder/bare" "$wheel"
 "$folder/bare/bin/kinescope" info sample-traces/vecadd.kine >/dev/null
 
 install_into "$tests" --force-reinstall --no-deps "$wheel"
+# Some tests start it as their interpreter.
+export KINESCOPE_BARE_PYTHON="$folder/bare/bin/python"
 cores=$(nproc 2>/dev/null || echo 2)
 [ "$cores" -le 8 ] || cores=8
 "$tests/bin/python" -m pytest -q -rs -n "$cores" --dist worksteal --ignore python/tests/test_speed.py python/tests

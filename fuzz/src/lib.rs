@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a broken promise of a reader must stop the fuzzer")]
 
+pub mod annotations;
 mod bus;
 pub mod calls;
 pub mod campaigns;
@@ -50,6 +51,7 @@ pub type Target = fn(&[u8]) -> bool;
 pub const TARGETS: &[(&str, Target)] = &[
     ("actions", plans::actions),
     ("amdgpu_dump", recordings::amdgpu_dump),
+    ("annotations", annotations::annotations),
     ("buffer_file", files::buffer_file),
     ("calls", calls::calls),
     ("campaign_description", campaigns::campaign_description),

@@ -1,5 +1,6 @@
 //! Seeds of all fuzz targets: small sound inputs, generated here, that the fuzzer starts from.
 
+mod annotations;
 mod calls;
 mod campaigns;
 mod channel_plan;
@@ -30,6 +31,7 @@ pub use seed::Seed;
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
+    annotations::add(&mut add);
     calls::add(&mut add);
     campaigns::add(&mut add);
     channel_plan::add(&mut add);

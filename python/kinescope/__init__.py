@@ -11,9 +11,10 @@ Tables offer the Arrow PyCapsule interface: `polars.DataFrame(table)`, `pyarrow.
 """
 
 import sys as _sys
+from pathlib import Path as _Path
 
 from . import _kinescope
-from ._kinescope import Table
+from ._kinescope import EventBatches, Table
 from .annotations import is_recorded, mark, name, range
 from .arrays import ArrayComparison
 from .comparison import Difference, diff
@@ -39,6 +40,7 @@ __all__ = [
     "Difference",
     "Edits",
     "Error",
+    "EventBatches",
     "FilterError",
     "InternalError",
     "Launch",
@@ -66,3 +68,6 @@ __all__ = [
 # Targets such as cuda:0 need a worker process: this interpreter runs the command line for them.
 if _sys.executable:
     _kinescope.set_program_words([_sys.executable, "-m", "kinescope"])
+
+# The recorder that `record --with cuda` loads into programs is in this package.
+_kinescope.set_library_folder(_Path(__file__).resolve().parent)

@@ -1,7 +1,7 @@
-"""The extension module. It is private to the package; `Table` is public as `kinescope.Table`."""
+"""The extension module. It is private to the package; `Table` and `EventBatches` are public in `kinescope`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _Observer = Callable[[str, float | None], object] | None
@@ -27,13 +27,35 @@ class Table:
         """Returns the types of the columns as a capsule of an Arrow C schema."""
     def __len__(self) -> int: ...
 
+class EventBatches:
+    """Events in batches of at most 65,536 rows. Each loop and each consumer begins with the first event."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows in all batches."""
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Returns the rows as a capsule of an Arrow C stream. A requested schema is not used."""
+    def __arrow_c_schema__(self) -> Any:
+        """Returns the types of the columns as a capsule of an Arrow C schema."""
+    def __iter__(self) -> Iterator[Table]:
+        """Returns an iterator of tables, one for each batch: at least one."""
+    def __len__(self) -> int: ...
+
 class OpenRecording:
     """A recording that stays open."""
 
     def __init__(self, path: str | os.PathLike[str], progress: _Observer = None) -> None: ...
     @property
     def event_count(self) -> int: ...
-    def events(self, filter: str | None = None, progress: _Observer = None) -> Table: ...
+    def events(
+        self, filter: str | None = None, columns: Sequence[str] | None = None, progress: _Observer = None
+    ) -> Table: ...
+    def stream_events(
+        self, filter: str | None = None, columns: Sequence[str] | None = None, progress: _Observer = None
+    ) -> EventBatches: ...
     def table(self, name: str, progress: _Observer = None) -> Table: ...
     def registers(self, event: int | None = None, progress: _Observer = None) -> Table: ...
 
@@ -55,6 +77,9 @@ def run_command_line(arguments: Sequence[str]) -> int:
 
 def set_program_words(words: Sequence[str]) -> bool:
     """Sets the words that start the command line in a process of its own. Returns whether they were not set before."""
+
+def set_library_folder(folder: str | os.PathLike[str]) -> bool:
+    """Sets the folder of the recorder's library. Returns whether it was not set before."""
 
 def table_of_rows(name: str, rows: bytes) -> Table:
     """Returns a table with declared columns from a JSON array of objects."""

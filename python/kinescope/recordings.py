@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from .tuning import Launch
 
 Table = _kinescope.Table
+EventBatches = _kinescope.EventBatches
+
+
+def _check_columns(columns: Sequence[str] | None) -> list[str] | None:
+    """Returns names of columns as a list. A single text would be a list of letters."""
+    if isinstance(columns, str):
+        raise ArgumentError(f"the columns are a text (expected a list of names, such as [{columns!r}])")
+    return None if columns is None else list(columns)
 
 
 class Picture:
@@ -129,7 +137,9 @@ class Recording:
         """Returns the findings: `kind`, `severity` (`error`, `warning`, `note`), `place`, `message`."""
         return _calls.table("findings", self.report("check"))
 
-    def events(self, where: str | None = None, *, progress: Progress = None) -> Table:
+    def events(
+        self, where: str | None = None, *, columns: Sequence[str] | None = None, progress: Progress = None
+    ) -> Table:
         """Returns the events, one row for each.
 
         Columns: `event` (index), `kind`, `time_ns` (nanoseconds, or `time_ticks`), `thread`, `space`, `offset` (bytes),
@@ -137,12 +147,34 @@ class Recording:
 
         Args:
             where: A filter in the language of docs/query.md. `None`: all events.
+            columns: Names of columns, in the order of the table. `None`: all columns. Others are not computed.
 
         Raises:
             FilterError: The filter is not valid.
+            ArgumentError: There is no such column, or a column is named twice.
         """
         with _calls.observe(progress) as observer:
-            return self._open.events(where, observer)
+            return self._open.events(where, _check_columns(columns), observer)
+
+    def stream_events(
+        self, where: str | None = None, *, columns: Sequence[str] | None = None, progress: Progress = None
+    ) -> EventBatches:
+        """Returns the rows of `events` in batches that are built while they are read.
+
+        The memory that it takes does not grow with the recording. `for table in recording.stream_events():` gives a
+        table of at most 65,536 rows each time. `pyarrow.RecordBatchReader.from_stream` and DuckDB take it as a stream.
+        Each loop and each consumer begins with the first event.
+
+        Args:
+            where: A filter in the language of docs/query.md. `None`: all events.
+            columns: Names of columns, in the order of the table. `None`: all columns. Others are not computed.
+
+        Raises:
+            FilterError: The filter is not valid.
+            ArgumentError: There is no such column, or a column is named twice.
+        """
+        with _calls.observe(progress) as observer:
+            return self._open.stream_events(where, _check_columns(columns), observer)
 
     def table(self, name: str, *, progress: Progress = None) -> Table:
         """Returns a table that `kinescope export` writes.

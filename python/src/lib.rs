@@ -3,6 +3,7 @@
 //! Everything here is private to the package: `python/kinescope/` holds the interface for users.
 
 mod errors;
+mod event_batches;
 mod open_recording;
 mod pictures;
 mod register_state;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _kinescope {
     #[pymodule_export]
+    use crate::event_batches::EventBatches;
+    #[pymodule_export]
     use crate::open_recording::OpenRecording;
     #[pymodule_export]
     use crate::pictures::render;
@@ -25,5 +28,5 @@ mod _kinescope {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::verbs::{run_command_line, run_verb, set_program_words};
+    use crate::verbs::{run_command_line, run_verb, set_library_folder, set_program_words};
 }

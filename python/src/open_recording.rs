@@ -1,6 +1,7 @@
 //! An open recording for Python: counts, and tables built in memory.
 
 use crate::errors;
+use crate::event_batches::EventBatches;
 use crate::register_state;
 use crate::table::Table;
 use crate::work;
@@ -47,10 +48,31 @@ impl OpenRecording {
         self.0.recording().events.len()
     }
 
-    /// Returns the events that pass a filter, or all events.
-    #[pyo3(signature = (filter = None, progress = None))]
-    fn events(&self, py: Python<'_>, filter: Option<String>, progress: Option<Py<PyAny>>) -> PyResult<Table> {
-        self.build(py, progress, |recording| recording.events(filter.as_deref()))
+    /// Returns columns of the events that pass a filter, or of all events.
+    #[pyo3(signature = (filter = None, columns = None, progress = None))]
+    fn events(
+        &self,
+        py: Python<'_>,
+        filter: Option<String>,
+        columns: Option<Vec<String>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Table> {
+        self.build(py, progress, |recording| {
+            recording.events(filter.as_deref(), columns.as_deref())
+        })
+    }
+
+    /// Returns the rows of `events` in batches that are built when they are taken.
+    #[pyo3(signature = (filter = None, columns = None, progress = None))]
+    fn stream_events(
+        &self,
+        py: Python<'_>,
+        filter: Option<String>,
+        columns: Option<Vec<String>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<EventBatches> {
+        let select = || self.0.stream_events(filter.as_deref(), columns.as_deref());
+        work::run(py, progress.as_ref(), Some(self.0.path()), select).map(EventBatches::from)
     }
 
     /// Returns a table that `export` writes, by its name.

@@ -2,7 +2,7 @@
 
 use crate::errors;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -29,6 +29,20 @@ impl From<CollectedTable> for Table {
             problems: table.problems,
         }
     }
+}
+
+/// Returns batches as a capsule of an Arrow C stream.
+pub fn stream_capsule<'py>(
+    py: Python<'py>,
+    batches: Box<dyn RecordBatchReader + Send>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), c"arrow_array_stream")
+}
+
+/// Returns a schema as a capsule of an Arrow C schema.
+pub fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema).map_err(|e| errors::internal(py, &e.to_string()))?;
+    PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
 #[pymethods]
@@ -61,15 +75,12 @@ impl Table {
         // The interface lets a producer answer with its own types.
         drop(requested_schema);
         let rows = self.batches.clone().into_iter().map(Ok);
-        let reader = RecordBatchIterator::new(rows, self.schema.clone());
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+        stream_capsule(py, Box::new(RecordBatchIterator::new(rows, self.schema.clone())))
     }
 
     /// Returns the types of the columns as a capsule of an Arrow C schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref());
-        let schema = schema.map_err(|e| errors::internal(py, &e.to_string()))?;
-        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+        schema_capsule(py, &self.schema)
     }
 
     fn __len__(&self) -> usize {

@@ -39,3 +39,9 @@ pub fn run_command_line(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 pub fn set_program_words(words: Vec<OsString>) -> bool {
     embedding::set_program_words(words)
 }
+
+/// Sets the folder of the libraries that are loaded into recorded programs.
+#[pyfunction]
+pub fn set_library_folder(folder: PathBuf) -> bool {
+    embedding::set_library_folder(folder)
+}

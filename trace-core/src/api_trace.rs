@@ -22,7 +22,7 @@ mod ranges;
 mod rows;
 mod types;
 
-pub use annotations::{Annotations, MAX_NAMED_BUFFERS, NamedBuffer, ProgramRange, buffer_shapes};
+pub use annotations::{Annotations, MAX_NAMED_BUFFERS, MAX_OPEN_RANGES, NamedBuffer, ProgramRange, buffer_shapes};
 pub use arguments::{Argument, Value};
 pub use buffers::{BufferKind, BufferLocation, Buffers, DeviceBuffer, MemoryRow};
 pub use kernel::{CodeImage, KernelCode, Resources};

@@ -8,6 +8,7 @@ mod accesses;
 mod array;
 mod bus;
 mod bus_parser;
+mod description;
 mod device;
 mod embedded;
 mod entry;
@@ -38,6 +39,7 @@ pub use array::{
     ArrayLevel, ArrayPart, ArrayShape, MAX_COMPARED, MAX_LEVEL_MEMBERS, MAX_LEVELS, count_marks, fix_numbers, skeleton,
 };
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
+pub use description::ValueDescriber;
 pub use embedded::{device_name, gpu_name};
 pub use guess::{Follower, Guess, Hint, Poller, guess};
 pub use layout::{Decoded, Direction, Field, FieldKind, FieldValue, Layout, NamedValues, Unknown};

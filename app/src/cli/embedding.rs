@@ -6,12 +6,13 @@ mod pictures;
 use super::failure::FailureKind;
 use super::out::MemoryOutput;
 use super::progress_line;
-use super::{Exit, Failure, Out, VERBS, command, limit, source};
+use super::{Exit, Failure, Out, VERBS, child_program, command, limit, source};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use trace_core::progress::Progress;
 
 pub use super::work_watch::WorkWatch;
-pub use open_recording::EmbeddedRecording;
+pub use open_recording::{EmbeddedEvents, EmbeddedRecording};
 pub use pictures::{Picture, render_picture};
 
 /// Verbs that another program may run: they start no program, ask no question and change no keys.
@@ -49,6 +50,12 @@ pub const EMBEDDED_VERBS: [&str; 27] = [
 /// Targets that need a worker process start it. Returns `false` if the words were set before.
 pub fn set_program_words(words: Vec<OsString>) -> bool {
     replay_cuda::set_program_words(words)
+}
+
+/// Sets the folder of the libraries that this package loads into programs: the recorder of `record --with cuda`. Returns
+/// `false` if it was set before.
+pub fn set_library_folder(folder: PathBuf) -> bool {
+    child_program::set_package_folder(folder)
 }
 
 /// Runs work with a progress that the watch of this thread observes.

@@ -18,7 +18,7 @@ extern "C" {
 /* Results. */
 #define KINESCOPE_ACCEPTED 0
 #define KINESCOPE_NOT_RECORDED (-1) /* No recorder is in this process, or it records nothing now. */
-#define KINESCOPE_INVALID (-2)      /* An argument is not valid. */
+#define KINESCOPE_INVALID (-2)      /* An argument is not valid, such as a text or name that is a null pointer. */
 #define KINESCOPE_TOO_MANY (-3)     /* More than 65,536 names, or 4,096 names of host memory. */
 
 /* Returns a function of the recorder in this process, or a null pointer. */
@@ -27,7 +27,10 @@ static inline void *kinescope_find_function(const char *name)
     return dlsym((void *)0 /* RTLD_DEFAULT */, name);
 }
 
-/* Leaves a note. With `record --range marks`, "begin" and "end" begin and end the recorded part. */
+/*
+ * Leaves a note. With `record --range marks`, "begin" and "end" begin and end the recorded part.
+ * A null pointer is KINESCOPE_INVALID.
+ */
 static inline int kinescope_leave_mark(const char *text)
 {
     int (*mark)(const char *);

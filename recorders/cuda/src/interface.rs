@@ -67,14 +67,15 @@ fn end_range(r: &Recorder) -> Result<(), Refusal> {
     }
 }
 
-/// Marks the recorded part of a program: `begin` and `end`; other texts are notes. Returns 0 if the mark was accepted.
+/// Marks the recorded part of a program: `begin` and `end`; other texts are notes. Returns 0 if the mark was accepted, and
+/// `INVALID` for a null pointer.
 ///
 /// # Safety
-/// The text ends in a zero.
+/// The text is null or ends in a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kinescope_mark(text: *const c_char) -> c_int {
     if text.is_null() {
-        return NOT_RECORDED;
+        return INVALID;
     }
     annotate(process::recorder(), |r| {
         // SAFETY: guaranteed by the caller.
@@ -83,10 +84,10 @@ pub unsafe extern "C" fn kinescope_mark(text: *const c_char) -> c_int {
     })
 }
 
-/// Begins a named range of this thread. Returns 0 if it was accepted.
+/// Begins a named range of this thread. Returns 0 if it was accepted, and `INVALID` for a null pointer.
 ///
 /// # Safety
-/// The name ends in a zero.
+/// The name is null or ends in a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kinescope_range_begin(name: *const c_char) -> c_int {
     if name.is_null() {
@@ -106,10 +107,10 @@ pub extern "C" fn kinescope_range_end() -> c_int {
 }
 
 /// Names memory of the device or of the host. `form` is null, or the element type and the shape as text. Returns 0 if it
-/// was accepted.
+/// was accepted, and `INVALID` for a name that is null.
 ///
 /// # Safety
-/// The texts end in a zero. The memory is not read.
+/// The texts are null or end in a zero. The memory is not read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kinescope_name_buffer(
     address: u64,

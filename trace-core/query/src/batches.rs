@@ -2,7 +2,9 @@
 
 use crate::batch::BATCH;
 use crate::error::TableError;
-use crate::event_batches::{BatchRows, EventBatches};
+use crate::event_batches::EventBatches;
+use crate::event_columns::EventColumns;
+use crate::event_rows::BatchRows;
 use crate::tables::{self, Table};
 use arrow_array::RecordBatch;
 use std::num::NonZero;
@@ -37,10 +39,7 @@ pub fn collect_table(
     progress: &Progress,
 ) -> Result<CollectedTable, TableError> {
     if table == Table::Events {
-        let rows = recording.events.len();
-        return collect_parts(recording, rows, progress, |builder, range| {
-            builder.build(&BatchRows::Range(range))
-        });
+        return collect_events(recording, &EventSelection::All, &EventColumns::default(), progress);
     }
     let mut batches = Vec::new();
     let problems = tables::build_table(table, recording, timeline, progress, &mut |batch| {
@@ -50,48 +49,79 @@ pub fn collect_table(
     Ok(CollectedTable { batches, problems })
 }
 
-/// Builds selected rows of [`Table::Events`] in memory, on all cores.
+/// Events of a recording, in order.
+#[derive(Clone, Debug)]
+pub enum EventSelection {
+    /// All events.
+    All,
+    /// Those that pass a filter.
+    Selected(Selection),
+}
+
+impl EventSelection {
+    /// Returns the number of events.
+    #[must_use]
+    pub fn count(&self, recording: &Recording) -> usize {
+        match self {
+            Self::All => recording.events.len(),
+            Self::Selected(selection) => usize::try_from(selection.len()).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Returns the events of batch number `part`, counted from 0, and empty rows beyond the last one.
+    pub(crate) fn rows_of_part(&self, part: usize, recording: &Recording) -> BatchRows {
+        let count = self.count(recording);
+        let first = part.saturating_mul(BATCH).min(count);
+        let end = first.saturating_add(BATCH).min(count);
+        match self {
+            Self::All => BatchRows::Range(first..end),
+            Self::Selected(selection) => {
+                let events = selection.iter_from(first as u64).take(end - first);
+                BatchRows::from_list(events.filter_map(|e| usize::try_from(e).ok()).collect())
+            }
+        }
+    }
+
+    /// Returns the number of batches: at least one.
+    pub(crate) fn parts(&self, recording: &Recording) -> usize {
+        self.count(recording).div_ceil(BATCH).max(1)
+    }
+}
+
+/// Returns the number of threads that build a table of this many batches.
+pub(crate) fn threads_for(parts: usize) -> usize {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    cores.min(parts).clamp(1, MAX_THREADS)
+}
+
+/// Builds columns of [`Table::Events`] in memory, on all cores.
 ///
 /// # Errors
 /// The same as [`collect_table`].
 pub fn collect_events(
     recording: &Recording,
-    chosen: &Selection,
+    selection: &EventSelection,
+    columns: &EventColumns,
     progress: &Progress,
 ) -> Result<CollectedTable, TableError> {
-    let chosen: Vec<usize> = chosen.iter().filter_map(|e| usize::try_from(e).ok()).collect();
-    collect_parts(recording, chosen.len(), progress, |builder, range| {
-        builder.build(&BatchRows::List(chosen.get(range).unwrap_or_default()))
-    })
-}
-
-/// Builds `rows` rows in batches, each by `build` from its range of rows.
-fn collect_parts(
-    recording: &Recording,
-    rows: usize,
-    progress: &Progress,
-    build: impl Fn(&mut EventBatches<'_>, std::ops::Range<usize>) -> Result<RecordBatch, TableError> + Sync,
-) -> Result<CollectedTable, TableError> {
-    progress.set_total(rows as u64);
-    let parts = rows.div_ceil(BATCH).max(1);
+    progress.set_total(selection.count(recording) as u64);
+    let parts = selection.parts(recording);
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, RecordBatch)>, TableError> {
         let mut built = Vec::new();
-        let mut builder = EventBatches::new(recording);
+        let mut builder = EventBatches::new(recording, columns);
         loop {
             let part = next.fetch_add(1, Ordering::Relaxed);
             if part >= parts {
                 return Ok(built);
             }
-            let range = part * BATCH..rows.min((part + 1) * BATCH);
-            progress.advance(range.len() as u64)?;
-            built.push((part, build(&mut builder, range)?));
+            let rows = selection.rows_of_part(part, recording);
+            progress.advance(rows.len() as u64)?;
+            built.push((part, builder.build(&rows)?));
         }
     };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let helpers = cores.min(parts).min(MAX_THREADS).saturating_sub(1);
     let mut all = thread::scope(|scope| {
-        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+        let helpers: Vec<_> = (1..threads_for(parts)).map(|_| scope.spawn(work)).collect();
         let mut all = work()?;
         for helper in helpers {
             match helper.join() {
@@ -178,7 +208,8 @@ mod tests {
                 Ok(())
             };
             tables::build_selected_events(&recording, &every_third, &progress, take).unwrap();
-            let selected = collect_events(&recording, &every_third, &progress).unwrap();
+            let selection = EventSelection::Selected(every_third);
+            let selected = collect_events(&recording, &selection, &EventColumns::default(), &progress).unwrap();
             assert_same_cells(&selected.batches, &expected);
         }
     }
@@ -190,8 +221,8 @@ mod tests {
             let (timeline, progress) = (Timeline::default(), Progress::new());
             let collected = collect_table(Table::Events, &recording, &timeline, &progress).unwrap();
             assert_same_cells(&collected.batches, &build_in_order(&recording));
-            let chosen = Selection::from_iter(0..u64::from(rows));
-            let selected = collect_events(&recording, &chosen, &progress).unwrap();
+            let chosen = EventSelection::Selected(Selection::from_iter(0..u64::from(rows)));
+            let selected = collect_events(&recording, &chosen, &EventColumns::default(), &progress).unwrap();
             assert_eq!(selected.batches, collected.batches, "{rows}");
         }
     }

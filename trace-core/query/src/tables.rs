@@ -137,11 +137,12 @@ pub(crate) struct EventCells<'a> {
     pub meaning: Option<String>,
 }
 
-/// Returns the cells of the event with this index.
+/// Returns the cells of the event with this index. The description is made if `wants_meaning`.
 pub(crate) fn event_cells<'a>(
     recording: &'a Recording,
     device: Option<RecordedRegisters>,
     at: usize,
+    wants_meaning: bool,
 ) -> EventCells<'a> {
     let events = &recording.events;
     let payload = events.payload.get(at).unwrap_or(0) as usize;
@@ -157,7 +158,8 @@ pub(crate) fn event_cells<'a>(
                     .get(usize::from(a.space))
                     .map(|s| s.name.as_str());
                 (offset, width, value) = (Some(a.offset), Some(u32::from(a.width)), Some(a.value));
-                meaning = device.and_then(|d| d.describe(&a)).filter(|m| !m.is_empty());
+                let describe = |d: RecordedRegisters| d.describe(&a).filter(|m| !m.is_empty());
+                meaning = device.filter(|_| wants_meaning).and_then(describe);
                 register = device.and_then(|d| d.name_of(&a));
             }
         }
@@ -206,8 +208,10 @@ pub(crate) fn event_cells<'a>(
         }
         Some(called) => {
             kind = called.call_name().or_else(|| called.driver_name()).unwrap_or("call");
-            let text = recording.describe_driver_event(at);
-            meaning = text.or_else(|| recording.describe_call(at));
+            if wants_meaning {
+                let text = recording.describe_driver_event(at);
+                meaning = text.or_else(|| recording.describe_call(at));
+            }
         }
         None => {}
     }
@@ -238,7 +242,7 @@ pub(crate) fn events(
     let mut values: Vec<Option<u64>> = Vec::with_capacity(n);
     let mut means: Vec<Option<String>> = Vec::with_capacity(n);
     for at in range.clone() {
-        let cells = event_cells(recording, device, at);
+        let cells = event_cells(recording, device, at, true);
         kinds.push(cells.kind);
         spaces.push(cells.space);
         offsets.push(cells.offset);

@@ -2,15 +2,19 @@
 
 use crate::error::TableError;
 use arrow_array::builder::StringViewBuilder;
-use arrow_array::{Array, ArrayRef, StringViewArray, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, StringViewArray, UInt32Array};
+use arrow_select::nullif::nullif;
 use arrow_select::take::{TakeOptions, take};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 /// Key of an empty cell.
 pub(crate) const NO_TEXT: u32 = 0;
 /// Maximum number of texts that are kept from one batch to the next.
 const MAX_KEPT: usize = 1 << 16;
+/// Maximum length of the texts that are kept from one batch to the next, bytes.
+const MAX_KEPT_BYTES: usize = 8 << 20;
 /// Number of entries of the table in front of a map: a power of two.
 const FRONT: usize = 1 << 12;
 
@@ -19,6 +23,7 @@ const FRONT: usize = 1 << 12;
 pub(crate) struct TextPool {
     texts: StringViewBuilder,
     count: u32,
+    bytes: usize,
     by_text: HashMap<Box<str>, u32>,
 }
 
@@ -30,16 +35,18 @@ impl TextPool {
         pool
     }
 
-    fn clear(&mut self) {
+    /// Forgets the texts.
+    pub fn clear(&mut self) {
         self.texts = StringViewBuilder::new();
-        self.texts.append_null();
+        self.texts.append_value("");
         self.by_text.clear();
         self.count = 1;
+        self.bytes = 0;
     }
 
     /// Forgets the texts if there are very many. Returns whether it did: keys from before are no longer valid.
     pub fn trim(&mut self) -> bool {
-        let is_full = self.count as usize > MAX_KEPT;
+        let is_full = self.count as usize > MAX_KEPT || self.bytes > MAX_KEPT_BYTES;
         if is_full {
             self.clear();
         }
@@ -49,6 +56,7 @@ impl TextPool {
     /// Adds a text that the caller knows to be new, or does not look up again.
     pub fn add(&mut self, text: &str) -> u32 {
         self.texts.append_value(text);
+        self.bytes = self.bytes.saturating_add(text.len());
         self.count += 1;
         self.count - 1
     }
@@ -63,21 +71,24 @@ impl TextPool {
         key
     }
 
-    /// Returns all texts as an array whose rows are found by their keys.
-    pub fn values(&mut self) -> StringViewArray {
-        self.texts.finish_cloned()
+    /// Returns a column of the texts with these keys. The texts are not copied.
+    ///
+    /// # Errors
+    /// When a key is not one of the texts.
+    pub fn column(&self, keys: Vec<u32>) -> Result<ArrayRef, TableError> {
+        let empty = keys.iter().filter(|key| **key == NO_TEXT).count();
+        if empty == keys.len() {
+            return Ok(Arc::new(StringViewArray::new_null(keys.len())));
+        }
+        let (values, keys) = (self.texts.finish_cloned(), UInt32Array::from(keys));
+        // Without the option, a key that is too large is a panic.
+        let options = TakeOptions { check_bounds: true };
+        let texts = take(&values as &dyn Array, &keys, Some(options))?;
+        match empty {
+            0 => Ok(texts),
+            _ => Ok(nullif(&texts, &BooleanArray::from_unary(&keys, |key| key == NO_TEXT))?),
+        }
     }
-}
-
-/// Returns a column of the texts with these keys. The texts are not copied.
-///
-/// # Errors
-/// When a key is not one of the texts.
-pub(crate) fn text_column(values: &StringViewArray, keys: Vec<u32>) -> Result<ArrayRef, TableError> {
-    let keys = UInt32Array::from(keys);
-    // Without the option, a key that is too large is a panic.
-    let options = TakeOptions { check_bounds: true };
-    Ok(take(values as &dyn Array, &keys, Some(options))?)
 }
 
 /// A map to keys, with a small table in front of it: most rows repeat recent ones.
@@ -135,7 +146,7 @@ mod tests {
             pool.add(long),
         ];
         assert_eq!(keys, [1, 0, 2, 1, 3]);
-        let column = text_column(&pool.values(), keys).unwrap();
+        let column = pool.column(keys).unwrap();
         let column = column.as_any().downcast_ref::<StringViewArray>().unwrap();
         let cells: Vec<_> = column.iter().collect();
         assert_eq!(cells, [Some("read"), None, Some(long), Some("read"), Some(long)]);
@@ -143,7 +154,7 @@ mod tests {
         (0..MAX_KEPT).for_each(|_| assert!(pool.add("x") > 3));
         assert!(pool.trim());
         assert_eq!(pool.intern("write"), 1);
-        assert!(text_column(&pool.values(), vec![2]).is_err());
+        assert!(pool.column(vec![2]).is_err());
     }
 
     #[test]

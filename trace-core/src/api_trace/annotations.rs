@@ -15,6 +15,9 @@ pub const MAX_RANGES: usize = 1 << 20;
 /// Maximum number of ranges that are open at the same time; further ones are left out.
 pub const MAX_OPEN_RANGES: usize = 64;
 
+/// Maximum length of the arguments of an annotation, bytes: longer ones are not valid, and are not read.
+const MAX_ARGUMENT_BYTES: u32 = 4096;
+
 /// Memory that the program named, from the event on that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedBuffer {
@@ -145,16 +148,29 @@ struct AnnotationReader {
     annotations: Annotations,
     names: BTreeMap<String, usize>,
     range_names: BTreeSet<Arc<str>>,
-    /// Open ranges of each thread, as indices; `None` is one that is left out.
-    open: BTreeMap<u32, Vec<Option<usize>>>,
+    /// Open ranges of each thread.
+    open: BTreeMap<u32, Vec<OpenRange>>,
     open_count: usize,
     levels: BTreeSet<u32>,
+}
+
+/// A range that did not end yet.
+#[derive(Clone, Copy)]
+struct OpenRange {
+    /// Its index, or `None` if it is left out.
+    index: Option<usize>,
+    /// Index of this range, or of the nearest one around it that is not left out.
+    innermost: Option<usize>,
 }
 
 impl AnnotationReader {
     fn take(&mut self, recording: &Recording, at: usize, row: &CallRow) {
         let events = &recording.events;
-        let arguments = || events.call_arguments(row.arguments_at, row.arguments);
+        // Each call of a damaged file may refer to the same bytes, so that reading long ones takes very long.
+        let arguments = || match row.arguments {
+            ..=MAX_ARGUMENT_BYTES => events.call_arguments(row.arguments_at, row.arguments),
+            _ => None,
+        };
         let thread = || events.thread.get(at).unwrap_or(0);
         match recording.call_name(row) {
             Some(NAME_BUFFER_CALL) => {
@@ -197,11 +213,14 @@ impl AnnotationReader {
         }
         self.open_count += 1;
         let open = self.open.entry(thread).or_default();
+        let around = open.last().and_then(|o| o.innermost);
         let Some(name) = name.filter(|_| !is_full) else {
-            return open.push(None);
+            return open.push(OpenRange {
+                index: None,
+                innermost: around,
+            });
         };
-        let above = open.iter().flatten().next_back();
-        let above = above.and_then(|n| self.annotations.ranges.get(*n)).map(|r| r.level);
+        let above = around.and_then(|n| self.annotations.ranges.get(n)).map(|r| r.level);
         let lowest = above.map_or(0, |level| level.saturating_add(1));
         let level = (lowest..).find(|n| !self.levels.contains(n)).unwrap_or(u32::MAX);
         self.levels.insert(level);
@@ -210,7 +229,11 @@ impl AnnotationReader {
             None => name.into(),
         };
         self.range_names.insert(Arc::clone(&name));
-        open.push(Some(self.annotations.ranges.len()));
+        let index = Some(self.annotations.ranges.len());
+        open.push(OpenRange {
+            index,
+            innermost: index,
+        });
         self.annotations.ranges.push(ProgramRange {
             name,
             thread,
@@ -226,7 +249,7 @@ impl AnnotationReader {
             return;
         };
         self.open_count = self.open_count.saturating_sub(1);
-        if let Some(range) = ended.and_then(|n| self.annotations.ranges.get_mut(n)) {
+        if let Some(range) = ended.index.and_then(|n| self.annotations.ranges.get_mut(n)) {
             range.last = event;
             range.is_ended = true;
             self.levels.remove(&range.level);
@@ -328,6 +351,33 @@ mod tests {
         assert_eq!(all.levels(), [vec![0, 4], vec![1, 3], vec![2]]);
         assert!(Arc::ptr_eq(&all.ranges()[0].name, &all.ranges()[4].name));
         assert_eq!(r.describe_call(2).unwrap(), "range begin \"forward\"");
+    }
+
+    #[test]
+    fn many_ranges_that_are_left_out_do_not_slow_the_others() {
+        let begin = |name: &str| (1, 1, name.as_bytes().to_vec());
+        let end = (1, 2, Vec::new());
+        let n = 200_000;
+        let mut calls = vec![begin("outer")];
+        calls.extend(std::iter::repeat_n(begin(""), n));
+        calls.extend((0..n).flat_map(|_| [begin("inner"), end.clone()]));
+        let started = std::time::Instant::now();
+        let all = Annotations::from_recording(&recording(&calls));
+        assert_eq!((all.ranges().len(), all.levels().len()), (n + 1, 2));
+        // A search through the open ranges for each range would take minutes.
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn long_arguments_are_not_read() {
+        let mut name = named("x", 0x1000, 40, "f32");
+        name.resize(MAX_ARGUMENT_BYTES as usize + 1, b' ');
+        let all = Annotations::from_recording(&recording(&[
+            (1, 3, name),
+            (1, 1, vec![b'a'; 5000]),
+            (1, 2, Vec::new()),
+        ]));
+        assert!(all.buffers().is_empty() && all.ranges().is_empty());
     }
 
     #[test]

@@ -168,6 +168,15 @@ impl Selection {
         self.rank(event.saturating_add(1)) > self.rank(event)
     }
 
+    /// Returns the selected events from a row on, in order.
+    pub fn iter_from(&self, row: u64) -> impl Iterator<Item = u64> + '_ {
+        let first = self.before.partition_point(|b| *b <= row).saturating_sub(1);
+        let skipped = row.saturating_sub(self.before.get(first).copied().unwrap_or(0));
+        let chunks = self.chunks.iter().enumerate().skip(first);
+        let events = chunks.flat_map(|(n, hits)| hits.places().map(move |p| (n * CHUNK) as u64 + u64::from(p)));
+        events.skip(usize::try_from(skipped).unwrap_or(usize::MAX))
+    }
+
     /// Returns the selected events, in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let first = |n: usize| (n * CHUNK) as u64;

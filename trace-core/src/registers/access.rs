@@ -1,6 +1,7 @@
 //! The registers that an access touches: a whole register, a part of one, or several neighbours.
 
-use super::{Direction, Half, Register, RegisterMap};
+use super::description::{LineDescriber, PartDescriber};
+use super::{Direction, Half, Register, RegisterMap, ValueDescriber};
 use crate::RegOffset;
 use std::borrow::Cow;
 
@@ -179,25 +180,43 @@ impl RegisterMap {
     /// Same as [`RegisterMap::describe`], for a read or a write: fields may name their values differently in writes.
     #[must_use]
     pub fn describe_in(&self, offset: RegOffset, width: u8, value: u64, direction: Direction) -> Option<String> {
+        Some(self.describer(offset, width, direction)?.describe(value))
+    }
+
+    /// Prepares [`RegisterMap::describe_in`] for many values, or returns `None` if the access touches no register.
+    #[must_use]
+    pub fn describer(&self, offset: RegOffset, width: u8, direction: Direction) -> Option<ValueDescriber<'_>> {
         let mut parts = self.covered_registers(offset, width);
         let first = parts.next()?;
         let Some(second) = parts.next() else {
-            return Some(described(&first, value, direction));
+            return Some(ValueDescriber::new(vec![part_describer(&first, None, direction)]));
         };
         if let (Some(_), Some(wide), None) = (whole_pair(&first, &second), &first.register.wide, parts.clone().next()) {
-            return Some(wide.describe_part_in(value, u64::MAX, direction));
+            return Some(ValueDescriber::new(vec![PartDescriber {
+                name: None,
+                from_bit: 0,
+                mask: u64::MAX,
+                to_bit: 0,
+                line: LineDescriber::new(wide, u64::MAX, direction),
+            }]));
         }
         let all = [first, second].into_iter().chain(parts);
-        let messages: Vec<String> = all
-            .map(|p| format!("{} {}", p.name(), described(&p, value, direction)))
-            .collect();
-        Some(super::layout::short(messages.join(" · ")))
+        let named = |p: Part<'_>| p.name().into_owned();
+        Some(ValueDescriber::new(
+            all.map(|p| part_describer(&p, Some(named(p)), direction)).collect(),
+        ))
     }
 }
 
-fn described(part: &Part<'_>, value: u64, direction: Direction) -> String {
-    let layout = &part.register.layout;
-    layout.describe_part_in(part.bits(value), part.mask(), direction)
+/// Prepares the description of the bits of a register that an access touches.
+fn part_describer<'a>(part: &Part<'a>, name: Option<String>, direction: Direction) -> PartDescriber<'a> {
+    PartDescriber {
+        name,
+        from_bit: u32::from(part.at) * 8,
+        mask: low_bytes(part.bytes),
+        to_bit: u32::from(part.byte) * 8,
+        line: LineDescriber::new(&part.register.layout, part.mask(), direction),
+    }
 }
 
 /// Returns the name of the 64-bit register if these parts are its two whole halves.

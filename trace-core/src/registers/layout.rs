@@ -1,6 +1,5 @@
 //! Bit fields of values of any size, and their decoder.
 
-use std::fmt::Write as _;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -40,7 +39,12 @@ impl NamedValues {
     /// Returns the name of a value.
     #[must_use]
     pub fn name(&self, value: u64) -> Option<&str> {
-        find_text(&self.names, value)
+        // Most lists have every value from 0 on.
+        let direct = usize::try_from(value).ok().and_then(|at| self.names.get(at));
+        match direct {
+            Some((known, name)) if *known == value => Some(name),
+            _ => find_text(&self.names, value),
+        }
     }
 
     /// Returns the description of a value.
@@ -203,7 +207,7 @@ impl Decoded<'_> {
 }
 
 /// Returns a mask of the `n` lowest bits.
-fn low_bits(n: u32) -> u64 {
+pub(super) fn low_bits(n: u32) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }
 
@@ -258,71 +262,10 @@ impl Field {
     /// Formats the meaning of the field's bits in a read or a write.
     #[must_use]
     pub fn text_in(&self, value: u64, direction: Direction) -> String {
-        if let Some(values) = self.values(direction) {
-            return match values.name(value) {
-                Some(name) => name.to_owned(),
-                None => format!("unknown {value:#x}"),
-            };
-        }
-        match &self.kind {
-            FieldKind::Number => value.to_string(),
-            FieldKind::NumberPlusOne => value.saturating_add(1).to_string(),
-            FieldKind::PowerOfTwo => match 1u128.checked_shl(value.min(127) as u32) {
-                Some(n) => n.to_string(),
-                None => format!("2^{value}"),
-            },
-            // An enumeration was handled above.
-            FieldKind::Hex | FieldKind::Enum(_) => format!("{value:#x}"),
-            FieldKind::Set { first } => set_text(value, *first),
-            FieldKind::Address { shift } => format!("{:#x}", value.checked_shl(*shift).unwrap_or(0)),
-            FieldKind::Bool => if value == 0 { "no" } else { "yes" }.to_owned(),
-        }
+        let mut out = String::new();
+        self.write_text(value, self.values(direction), &mut out);
+        out
     }
-
-    /// Returns the text of the field in a short description, or `None` if the field has no text, or is 0 and has no
-    /// text for it.
-    fn describe_known(&self, value: u64, direction: Direction) -> Option<String> {
-        if self.say.is_empty() {
-            return None;
-        }
-        let zero_means = matches!(
-            self.kind,
-            FieldKind::Number | FieldKind::NumberPlusOne | FieldKind::PowerOfTwo
-        ) || self
-            .values(direction)
-            .and_then(|v| v.name(0))
-            .is_some_and(|name| !name.is_empty());
-        if value == 0 && !zero_means {
-            return None;
-        }
-        let text = self.text_in(value, direction);
-        (!text.is_empty()).then(|| self.say.replace("{}", &text))
-    }
-}
-
-/// Formats `1`, `0 to 7`, `0 to 3, 5`; `none`.
-fn set_text(value: u64, first: u32) -> String {
-    let mut out = String::new();
-    let mut bit = 0;
-    while bit < 64 {
-        if value >> bit & 1 == 0 {
-            bit += 1;
-            continue;
-        }
-        let run = (value >> bit).trailing_ones();
-        let from = u64::from(first) + u64::from(bit);
-        if !out.is_empty() {
-            out.push_str(", ");
-        }
-        // Writing to a string cannot fail.
-        let _ = match run {
-            1 => write!(out, "{from}"),
-            2 => write!(out, "{from}, {}", from + 1),
-            _ => write!(out, "{from} to {}", from + u64::from(run) - 1),
-        };
-        bit += run;
-    }
-    if out.is_empty() { "none".to_owned() } else { out }
 }
 
 impl Layout {
@@ -333,7 +276,7 @@ impl Layout {
     }
 
     /// Returns the bits of a 64-bit word of the value that fields describe.
-    fn known(&self, word: u32) -> u64 {
+    pub(super) fn known(&self, word: u32) -> u64 {
         let base = u64::from(word) * 64;
         let mut mask = 0;
         for f in self.fields.iter() {
@@ -346,7 +289,7 @@ impl Layout {
     }
 
     /// Returns the bits of a 64-bit word that belong to the layout.
-    fn inside(&self, word: u32) -> u64 {
+    pub(super) fn inside(&self, word: u32) -> u64 {
         let base = word.saturating_mul(64);
         low_bits(self.bits.saturating_sub(base))
     }
@@ -399,68 +342,5 @@ impl Layout {
             }
         }
         Decoded { fields, unknown }
-    }
-
-    /// Describes a value in one short line for a table: `start`, `slot 1 done`, `clean+invalidate · AS 0`. At most 120
-    /// characters.
-    #[must_use]
-    pub fn describe(&self, value: u64) -> String {
-        self.describe_part(value, u64::MAX)
-    }
-
-    /// Describes only the bits of `mask`, in position; fields that are not completely inside it are shown as bits.
-    #[must_use]
-    pub fn describe_part(&self, value: u64, mask: u64) -> String {
-        self.describe_part_in(value, mask, Direction::Read)
-    }
-
-    /// Same as [`Layout::describe_part`], for a read or a write.
-    #[must_use]
-    pub fn describe_part_in(&self, value: u64, mask: u64, direction: Direction) -> String {
-        let value = value & mask;
-        let all = mask & self.inside(0) == self.inside(0);
-        if value == 0 && !self.zero.is_empty() && all {
-            return self.zero.clone();
-        }
-        let bits = |f: &Field| low_bits(f.width()).checked_shl(f.lo).unwrap_or(0);
-        let whole = |f: &&Field| all || bits(f) & mask == bits(f);
-        let mut parts: Vec<String> = Vec::new();
-        if let [only] = self.fields.as_ref()
-            && only.say.is_empty()
-        {
-            parts.extend(Some(only).filter(whole).map(|f| f.text_in(f.extract(value), direction)));
-        } else {
-            let report = self.fields.iter().filter(whole);
-            parts.extend(report.filter_map(|f| f.describe_known(f.extract(value), direction)));
-        }
-        let known = if all {
-            self.known(0)
-        } else {
-            self.fields.iter().filter(whole).fold(0, |k, f| k | bits(f))
-        };
-        let rest = value & !known;
-        if rest != 0 {
-            parts.push(if parts.is_empty() {
-                format!("{rest:#x}")
-            } else {
-                format!("+{rest:#x}")
-            });
-        }
-        if parts.is_empty() {
-            return if value == 0 {
-                "0".to_owned()
-            } else {
-                format!("{value:#x}")
-            };
-        }
-        short(parts.join(" · "))
-    }
-}
-
-/// Cuts a line to 120 characters.
-pub(super) fn short(line: String) -> String {
-    match line.char_indices().nth(119) {
-        Some((at, _)) if line.chars().count() > 120 => format!("{}…", &line[..at]),
-        _ => line,
     }
 }

@@ -1,6 +1,6 @@
 //! The registers of a recording: the map of its device, and the space of the registers.
 
-use super::{Direction, Register, RegisterMap};
+use super::{Direction, Register, RegisterMap, ValueDescriber};
 use crate::RegOffset;
 use crate::recording::{Access, Recording, SpaceKind};
 use std::borrow::Cow;
@@ -86,6 +86,19 @@ impl RecordedRegisters {
     pub fn describe(self, access: &Access) -> Option<String> {
         let map = self.map_of(access)?;
         map.describe_in(access.offset, access.width, access.value, Direction::new(access.write))
+    }
+
+    /// Prepares [`RecordedRegisters::describe`] for accesses that differ from this one in their value alone.
+    #[must_use]
+    pub fn describer(self, access: &Access) -> Option<ValueDescriber<'static>> {
+        let map = self.map_of(access)?;
+        map.describer(access.offset, access.width, Direction::new(access.write))
+    }
+
+    /// Whether accesses to a space can have names.
+    #[must_use]
+    pub fn names_space(self, space: u8) -> bool {
+        space == self.space || self.config.is_some_and(|(config, _)| config == space)
     }
 }
 

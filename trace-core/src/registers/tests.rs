@@ -1,6 +1,7 @@
 //! Tests of the codec and of the embedded map of Mali GPUs.
 
 mod arrays;
+mod descriptions;
 mod devices;
 mod over;
 mod samples;

@@ -6,7 +6,7 @@ mod drivers;
 mod nvidia;
 
 use crate::cli::child_program::{
-    absolute, exit_code, find_library, join_list, parse_bytes, prepend_to_list, program_folder, wait_for_program,
+    absolute, exit_code, find_library, parse_bytes, preload, prepend_to_list, program_folder, wait_for_program,
 };
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
@@ -132,7 +132,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_PRELOAD", prepend_to_list(&join_list(&libraries), "LD_PRELOAD"))
+        .env("LD_PRELOAD", preload(&libraries)?)
         .env("KINESCOPE_RECORD_ON", &arguments.on)
         .env("KINESCOPE_RECORD_LIMIT", arguments.limit.to_string())
         .env("KINESCOPE_RECORD_TO", absolute(&recorded));

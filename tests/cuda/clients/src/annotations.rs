@@ -11,16 +11,26 @@ fn find(name: &CStr) -> *mut libc::c_void {
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// Begins a range of this thread.
-pub fn begin_range(name: &CStr) -> c_int {
-    let at = find(c"kinescope_range_begin");
+/// Calls a function of the recorder that has one text as its argument: a string, or null.
+fn call_with_text(function: &CStr, text: *const c_char) -> c_int {
+    let at = find(function);
     if at.is_null() {
         return NOT_RECORDED;
     }
-    // SAFETY: a recorder's function of this name has this signature.
-    let begin = unsafe { std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const c_char) -> c_int>(at) };
-    // SAFETY: the argument is a string.
-    unsafe { begin(name.as_ptr()) }
+    // SAFETY: the recorder's functions that are named below have this signature.
+    let call = unsafe { std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const c_char) -> c_int>(at) };
+    // SAFETY: the argument is a string or null.
+    unsafe { call(text) }
+}
+
+/// Begins a range of this thread.
+pub fn begin_range(name: &CStr) -> c_int {
+    call_with_text(c"kinescope_range_begin", name.as_ptr())
+}
+
+/// Returns the results of a mark and of a range whose text is null.
+pub fn annotate_without_text() -> [c_int; 2] {
+    [c"kinescope_mark", c"kinescope_range_begin"].map(|function| call_with_text(function, std::ptr::null()))
 }
 
 /// Ends the last range of this thread.
@@ -36,15 +46,15 @@ pub fn end_range() -> c_int {
 
 type NameBuffer = unsafe extern "C" fn(u64, u64, *const c_char, *const c_char) -> c_int;
 
-/// Names memory.
-pub fn name_buffer(address: u64, bytes: u64, name: &CStr, form: Option<&CStr>) -> c_int {
+/// Names memory. Without a name, the recorder gets a null pointer.
+pub fn name_buffer(address: u64, bytes: u64, name: Option<&CStr>, form: Option<&CStr>) -> c_int {
     let at = find(c"kinescope_name_buffer");
     if at.is_null() {
         return NOT_RECORDED;
     }
     // SAFETY: a recorder's function of this name has this signature.
     let name_buffer = unsafe { std::mem::transmute::<*mut libc::c_void, NameBuffer>(at) };
-    let form = form.map_or(std::ptr::null(), CStr::as_ptr);
-    // SAFETY: the texts are strings.
-    unsafe { name_buffer(address, bytes, name.as_ptr(), form) }
+    let [name, form] = [name, form].map(|text| text.map_or(std::ptr::null(), CStr::as_ptr));
+    // SAFETY: the texts are strings or null.
+    unsafe { name_buffer(address, bytes, name, form) }
 }

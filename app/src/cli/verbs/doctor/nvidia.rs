@@ -3,6 +3,7 @@
 
 use super::machine::{Machine, Presence};
 use super::report::{Area, Check, State};
+use crate::cli::child_program::library_folders;
 use crate::cli::out::format_count;
 use nvidia_client::{DriverBranch, find_module_version};
 use rustix::fs::Access;
@@ -215,8 +216,8 @@ fn check_library(machine: &Machine) -> Check {
 /// Checks a library that `record` puts into a program. It lies where that verb searches.
 fn check_recorder(machine: &Machine, (library, driver, package): (&'static str, &str, &str)) -> Check {
     let folder = machine.folders.program.clone().unwrap_or_default();
-    let places = ["", "../lib", "../lib/kinescope"].map(|below| folder.join(below).join(library));
-    match places.iter().find(|p| p.is_file()) {
+    let places = library_folders(&folder).into_iter().map(|f| f.join(library));
+    match places.into_iter().find(|p| p.is_file()) {
         Some(path) => Check::ok(library, path.display().to_string()),
         None => Check::note(
             library,

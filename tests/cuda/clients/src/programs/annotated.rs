@@ -1,6 +1,6 @@
 //! A program that annotates its work: nested ranges, a range of a second thread, names of device and host memory.
 
-use crate::annotations::{NOT_RECORDED, begin_range, end_range, name_buffer};
+use crate::annotations::{NOT_RECORDED, annotate_without_text, begin_range, end_range, name_buffer};
 use crate::gpu::Arg::U64;
 use crate::gpu::{ClientResult, mark};
 use crate::program_context::ProgramContext;
@@ -35,17 +35,17 @@ pub fn annotated(w: &mut ProgramContext<'_>) -> ClientResult {
         results.push(begin_range(c"step"));
         results.push(begin_range(c"upload"));
         // The name of host memory goes to where it is copied to.
-        results.push(name_buffer(y.as_ptr() as u64, bytes, c"right", Some(c"f32")));
+        results.push(name_buffer(y.as_ptr() as u64, bytes, Some(c"right"), Some(c"f32")));
         gpu.upload(a, &x)?;
         gpu.upload(b, &y)?;
         // A name after the copy holds for it too.
-        results.push(name_buffer(a, bytes, c"left", None));
+        results.push(name_buffer(a, bytes, Some(c"left"), None));
         results.push(end_range());
         let loader = std::thread::spawn(|| (begin_range(c"loader"), end_range()));
         let loaded = loader.join().unwrap_or((INVALID, INVALID));
         results.extend([loaded.0, loaded.1]);
         gpu.launch_for_each(add, n, &[U64(c), U64(a), U64(b), U64(n.into())])?;
-        results.push(name_buffer(c, bytes, c"sum", Some(&form)));
+        results.push(name_buffer(c, bytes, Some(c"sum"), Some(&form)));
         let got: Vec<f32> = gpu.download(c, n as usize)?;
         results.push(end_range());
         if w.options.marks && round == 1 {
@@ -56,12 +56,16 @@ pub fn annotated(w: &mut ProgramContext<'_>) -> ClientResult {
         check("sums", &bits(&got), &bits(&right))?;
         w.result.give(&got);
     }
+    let [mark_without_text, range_without_name] = annotate_without_text();
     let refused = [
+        mark_without_text,
+        range_without_name,
+        name_buffer(a, bytes, None, None),
         begin_range(c""),
-        name_buffer(a, bytes, c"in0", None),
-        name_buffer(a, bytes, c"left", Some(c"f32:3")),
-        name_buffer(a, 0, c"nothing", None),
-        name_buffer(a, bytes, c"left", Some(c"float")),
+        name_buffer(a, bytes, Some(c"in0"), None),
+        name_buffer(a, bytes, Some(c"left"), Some(c"f32:3")),
+        name_buffer(a, 0, Some(c"nothing"), None),
+        name_buffer(a, bytes, Some(c"left"), Some(c"float")),
     ];
     let all = |list: &[i32], result: i32| list.iter().all(|r| *r == result);
     let is_recorded = all(&results, 0) && all(&refused, INVALID);
