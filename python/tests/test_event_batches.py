@@ -35,8 +35,8 @@ def test_batches_are_the_rows_of_the_table(samples):
         # Each consumer begins with the first event.
         assert pyarrow.table(batches) == pyarrow.table(batches) == expected
         assert polars.DataFrame(batches).equals(polars.DataFrame(recording.events()))
-        count = duckdb.sql("select count(*) from batches").fetchone()
-        assert count == (len(expected),)
+        count = duckdb.sql("select count(*) from batches").fetchall()
+        assert count == [(len(expected),)]
 
 
 def test_columns_are_chosen_by_name(samples):
@@ -60,20 +60,20 @@ def test_columns_are_chosen_by_name(samples):
             call("kind =")
 
 
-def test_batches_of_a_long_recording_are_small(log):
-    events = 0
+def test_batches_of_a_long_recording_do_not_add_up(log):
     before = read_anonymous_bytes()
-    most = 0
+    events, used = 0, []
     for table in log.stream_events():
         assert len(table) <= 65536
         events += len(table)
-        most = max(most, read_anonymous_bytes() - before)
-    assert events == log.event_count >= 1_000_000
+        used.append(read_anonymous_bytes() - before)
+    assert events == log.event_count >= 1_000_000 and len(used) == 16
+    # Some batches are built ahead; the later ones take the place of the earlier ones.
+    first, second = max(used[:8]), max(used[8:])
+    assert second < first * 1.25, used
     table = log.events()
     gc.collect()
-    whole = read_anonymous_bytes() - before
-    assert len(table) == events
-    assert most < whole / 2, (most, whole)
+    assert len(table) == events and max(used) < (read_anonymous_bytes() - before) * 0.75, used
 
 
 def test_loop_that_ends_early_leaves_no_work(log):
