@@ -3,12 +3,15 @@
 
 use super::tables::Failure;
 use crate::queue::QueueError;
-use redb::{Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use redb::{Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Memory for pages of the file, bytes.
 const CACHE_BYTES: usize = 8 << 20;
+/// Beginning and end of the name that a file has until it is complete.
+const NEW_FILE: (&str, &str) = ("queue-", ".new");
 
 /// The file of a queue, which is locked while it is open.
 #[derive(Debug)]
@@ -55,11 +58,44 @@ impl Drop for DiskWrite<'_> {
     }
 }
 
+/// Creates an empty file under another name, and renames it when it is complete: a process that is killed meanwhile leaves no
+/// damaged queue. Another process can be faster; then its file stays.
+fn create_file(builder: &Builder, path: &Path) -> Result<(), String> {
+    let folder = path
+        .parent()
+        .filter(|f| !f.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut name = tempfile::Builder::new();
+    let new = name.prefix(NEW_FILE.0).suffix(NEW_FILE.1).tempfile_in(folder);
+    let new = new.map_err(|e| e.to_string())?.into_temp_path();
+    drop(builder.create(&new).map_err(|e| e.to_string())?);
+    match new.persist_noclobber(path) {
+        Err(e) if e.error.kind() != ErrorKind::AlreadyExists => return Err(e.error.to_string()),
+        _ => {}
+    }
+    // What killed processes left. A process that creates one now does not need it any more.
+    for entry in std::fs::read_dir(folder).map_err(|e| e.to_string())?.flatten() {
+        let name = entry.file_name();
+        let is_new = |name: &str| name.starts_with(NEW_FILE.0) && name.ends_with(NEW_FILE.1);
+        if name.to_str().is_some_and(is_new) {
+            // The other process may have removed it.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
 impl QueueFile {
     /// Opens a file, and creates it if there is none.
     pub(super) fn open(path: &Path) -> Result<Self, QueueError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
+        if !path.exists() {
+            create_file(&builder, path).map_err(|reason| QueueError::Storage {
+                path: path.to_owned(),
+                reason,
+            })?;
+        }
         let database = builder.create(path).map_err(|e| match e {
             DatabaseError::DatabaseAlreadyOpen => QueueError::InUse(path.to_owned()),
             e => QueueError::Storage {

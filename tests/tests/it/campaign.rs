@@ -211,6 +211,39 @@ fn run_with_kills(folder: &Path, agents: usize, repeats: u32) {
     print_ratio(&results, took);
 }
 
+/// A process that was killed while it created the queue left a file that no other process could open.
+#[test]
+fn a_campaign_goes_on_after_a_kill_at_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    write_campaign(folder.path(), &["software:mali-g71".to_owned()], 1);
+    let out = folder.path().join("out");
+    for kill in 0..12 {
+        let mut child = start_run(folder.path(), &keys, &[]);
+        let begun = Instant::now();
+        let is_there = || out.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+        while !is_there() && child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the folder does not appear");
+        }
+        // Moments from the first file on.
+        std::thread::sleep(Duration::from_micros(kill * 700));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let description = folder.path().join("c.toml");
+        let arguments = ["campaign", "run"].map(std::ffi::OsStr::new);
+        let arguments = [
+            arguments[0],
+            arguments[1],
+            description.as_os_str(),
+            "-o".as_ref(),
+            out.as_os_str(),
+        ];
+        let ended = kinescope(&keys, arguments);
+        assert_eq!(ended.code, Some(0), "kill {kill}: {ended:?}");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
 #[test]
 fn bad_folders_and_descriptions_are_refused() {
     let folder = tempfile::tempdir().unwrap();
