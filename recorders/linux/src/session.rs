@@ -14,15 +14,13 @@ use crate::kernel_code::{self, CORE, KernelCore};
 use crate::method::{self, Method};
 use crate::plan::{Plan, RecordRequest, build_job};
 use crate::probes::{GROUP, Probe};
-use crate::stream::{self, END_MARK, TraceReader};
+use crate::stream::{self, END_MARK, MAX_BUFFER_BYTES, TraceReader};
 use crate::{finish, frame};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use trace_core::recording::{Capture, Hardware};
 
-/// Default maximum size of the tracer's buffers, bytes; a quarter of the free memory if that is less.
-pub(crate) const MAX_BUFFER_BYTES: u64 = 256 << 20;
 /// Minimum size of a buffer for each CPU, KiB.
 const MIN_KIB: u64 = 1024;
 /// Divisor of the main buffer's size for the auxiliary buffer.

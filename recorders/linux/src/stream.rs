@@ -3,7 +3,6 @@
 
 use crate::error::RecordError;
 use crate::kernel::Kernel;
-use crate::session::MAX_BUFFER_BYTES;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Default maximum size of the tracer's buffers, bytes; a quarter of the free memory if that is less.
+pub(crate) const MAX_BUFFER_BYTES: u64 = 256 << 20;
 /// Size of one read, bytes. The kernel returns whole lines, at most a page of them.
 const PIECE: usize = 1 << 16;
 /// Time between two polls of an empty trace.

@@ -1,7 +1,6 @@
 //! Prepared descriptions against a plain composition of the same texts, on every embedded map.
 
 use super::*;
-use crate::RegOffset;
 
 /// Joins the texts of the fields inside a mask, one string for each.
 fn compose(layout: &Layout, value: u64, mask: u64, direction: Direction) -> String {
