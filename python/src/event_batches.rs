@@ -1,7 +1,7 @@
 //! Events for Python in batches: an Arrow stream or an iterator whose batches are built when they are taken.
 
 use crate::errors;
-use crate::table::{Table, schema_capsule, stream_capsule};
+use crate::table::{Table, column_names, schema_capsule, stream_capsule};
 use arrow_array::RecordBatchReader as _;
 use kinescope::cli::embedding::EmbeddedEvents;
 use pyo3::prelude::*;
@@ -30,8 +30,7 @@ impl EventBatches {
     /// The names of the columns, in order.
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        let schema = self.0.stream().schema();
-        schema.fields().iter().map(|f| f.name().clone()).collect()
+        column_names(&self.0.stream().schema())
     }
 
     /// Returns the rows as a capsule of an Arrow C stream. The schema that a consumer requests is not used.

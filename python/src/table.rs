@@ -39,6 +39,11 @@ pub fn stream_capsule<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), c"arrow_array_stream")
 }
 
+/// Returns the names of the columns, in order.
+pub fn column_names(schema: &Schema) -> Vec<String> {
+    schema.fields().iter().map(|f| f.name().clone()).collect()
+}
+
 /// Returns a schema as a capsule of an Arrow C schema.
 pub fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(schema).map_err(|e| errors::internal(py, &e.to_string()))?;
@@ -62,7 +67,7 @@ impl Table {
     /// The names of the columns, in order.
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        self.schema.fields().iter().map(|f| f.name().clone()).collect()
+        column_names(&self.schema)
     }
 
     /// Returns the rows as a capsule of an Arrow C stream. The schema that a consumer requests is not used.

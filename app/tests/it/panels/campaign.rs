@@ -106,12 +106,8 @@ fn fill(queue: &FolderQueue, left: usize) {
     }
 }
 
-/// Opens a campaign whose results are the same in every call, with the selected cell that diverged.
-fn results(theme: ThemeChoice) -> Window {
-    let folder = tempfile::tempdir().unwrap();
-    let campaign = CampaignFolder::create(folder.path(), "nightly").unwrap();
-    fill(&campaign.open_queue().unwrap(), 0);
-    let mut reader = CampaignReader::new(campaign);
+/// Shows a campaign with the selected cell that diverged.
+fn show(theme: ThemeChoice, mut reader: CampaignReader) -> Window {
     let snapshot = reader.read().unwrap();
     let selected = snapshot
         .cells()
@@ -125,6 +121,14 @@ fn results(theme: ThemeChoice) -> Window {
     w.views().campaign.selected = selected;
     w.settle();
     w
+}
+
+/// Opens a campaign whose results are the same in every call, with the selected cell that diverged.
+fn results(theme: ThemeChoice) -> Window {
+    let folder = tempfile::tempdir().unwrap();
+    let campaign = CampaignFolder::create(folder.path(), "nightly").unwrap();
+    fill(&campaign.open_queue().unwrap(), 0);
+    show(theme, CampaignReader::new(campaign))
 }
 
 /// Compares a picture of a campaign that is complete.
@@ -177,19 +181,8 @@ fn followed(theme: ThemeChoice) -> Window {
     let leased = queue.take("software:mali-g71", "w", Duration::from_secs(60)).unwrap();
     campaign.write_queue_status(&queue, true).unwrap();
     let mut reader = CampaignReader::new(campaign);
-    let snapshot = reader.read().unwrap();
-    assert!(leased.is_some() && snapshot.is_elsewhere);
-    let selected = snapshot
-        .cells()
-        .find(|c| c.cell.divergence.is_some())
-        .map(|c| c.key.clone());
-    let mut w = Window::open_with(theme, 1.0);
-    w.app().settings.hints_read = 9;
-    w.run("show-campaign");
-    w.views().campaign.open(Ok((Arc::new(Mutex::new(reader)), snapshot)));
-    w.views().campaign.selected = selected;
-    w.settle();
-    w
+    assert!(leased.is_some() && reader.read().unwrap().is_elsewhere);
+    show(theme, reader)
 }
 
 /// Compares a picture of a campaign that another process runs.
