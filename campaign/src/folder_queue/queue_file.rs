@@ -4,7 +4,6 @@
 use super::tables::Failure;
 use crate::queue::QueueError;
 use redb::{Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, WriteTransaction};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -69,9 +68,11 @@ fn create_file(builder: &Builder, path: &Path) -> Result<(), String> {
     let new = name.prefix(NEW_FILE.0).suffix(NEW_FILE.1).tempfile_in(folder);
     let new = new.map_err(|e| e.to_string())?.into_temp_path();
     drop(builder.create(&new).map_err(|e| e.to_string())?);
-    match new.persist_noclobber(path) {
-        Err(e) if e.error.kind() != ErrorKind::AlreadyExists => return Err(e.error.to_string()),
-        _ => {}
+    if let Err(e) = new.persist_noclobber(path)
+        // A process that was faster may also have removed this one's file, below.
+        && !path.exists()
+    {
+        return Err(e.error.to_string());
     }
     // What killed processes left. A process that creates one now does not need it any more.
     for entry in std::fs::read_dir(folder).map_err(|e| e.to_string())?.flatten() {
@@ -257,5 +258,26 @@ mod tests {
         file.sync().unwrap();
         file.sync().unwrap();
         assert_eq!(file.count_syncs(), 3, "nothing is new");
+    }
+
+    /// A process that removed what others leave could remove the file that another one was about to rename.
+    #[test]
+    fn processes_that_create_the_file_at_once_get_it_or_find_it_in_use() {
+        const THREADS: usize = 6;
+        for _ in 0..10 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("q.redb");
+            let left = folder.path().join("queue-killed.new");
+            std::fs::write(&left, "half").unwrap();
+            // All files are open until the last thread has its answer.
+            let opened: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| QueueFile::open(&path))).collect();
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            let in_use = opened.iter().filter(|o| matches!(o, Err(QueueError::InUse(_)))).count();
+            let failures: Vec<_> = opened.iter().filter_map(|o| o.as_ref().err()).collect();
+            assert_eq!(in_use, THREADS - 1, "{failures:?}");
+            assert!(!left.exists());
+        }
     }
 }
