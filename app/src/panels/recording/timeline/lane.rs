@@ -152,7 +152,7 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }
         Lane::Ranges(level) => (program_ranges::name(*level), ""),
-        Lane::MemoryUse => ("memory".into(), "allocated"),
+        Lane::MemoryUse => ("memory".into(), "in use"),
         Lane::Failed => ("failed".into(), "calls"),
         Lane::Pin(r) => (doc.derived.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),
