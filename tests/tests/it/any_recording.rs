@@ -264,9 +264,38 @@ fn find_fault(line: &str, ended: &ProgramOutput) -> Option<&'static str> {
     }
 }
 
+/// Returns every line for each recording.
+fn all_lines(all: &[PathBuf], lines: &[&'static str]) -> Vec<(PathBuf, &'static str)> {
+    let of = |file: &PathBuf| lines.iter().map(|l| (file.clone(), *l)).collect::<Vec<_>>();
+    all.iter().flat_map(of).collect()
+}
+
+/// Returns every other line of each verb for each recording, so that two neighbours have all lines of a verb. Neighbours
+/// are mostly of one kind, and a verb has at least one line for each recording.
+fn alternate_lines(all: &[PathBuf], lines: &[&'static str]) -> Vec<(PathBuf, &'static str)> {
+    let mut verbs: Vec<Vec<&str>> = Vec::new();
+    for line in lines {
+        let verb = line.split(' ').next();
+        match verbs
+            .iter_mut()
+            .find(|v| v.first().and_then(|l| l.split(' ').next()) == verb)
+        {
+            Some(known) => known.push(line),
+            None => verbs.push(vec![line]),
+        }
+    }
+    let mut work = Vec::new();
+    for (n, file) in all.iter().enumerate() {
+        for verb in &verbs {
+            let first = if verb.len() == 1 { 0 } else { n % 2 };
+            work.extend(verb.iter().skip(first).step_by(2).map(|line| (file.clone(), *line)));
+        }
+    }
+    work
+}
+
 /// Runs command lines on recordings, as many at once as the machine has cores. Fails with a list of all faults.
-fn sweep(all: &[PathBuf], lines: &[&str]) {
-    let work: Vec<(&PathBuf, &str)> = all.iter().flat_map(|r| lines.iter().map(move |l| (r, *l))).collect();
+fn sweep(work: &[(PathBuf, &str)]) {
     let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
@@ -296,7 +325,7 @@ fn sweep(all: &[PathBuf], lines: &[&str]) {
         work.len(),
         faults.join("\n")
     );
-    println!("{} runs of {} recordings", work.len(), all.len());
+    println!("{} runs", work.len());
 }
 
 fn api_trace() -> PathBuf {
@@ -324,7 +353,7 @@ fn verbs_handle_recordings_without_their_data() {
     all.push(record_wasm_run(folder.path()));
     all.push(root().join("trace-core/tests/golden/v2-driver.kine"));
     all.extend(["several-spaces.txt", "configuration-space.log"].map(|n| root().join("tests/excerpts").join(n)));
-    sweep(&all, VERBS);
+    sweep(&all_lines(&all, VERBS));
 }
 
 #[test]
@@ -377,21 +406,19 @@ fn empty_results_print_one_line() {
     }
 }
 
-/// Runs every verb on one quarter of all recordings. These are the recordings of the project and, if present, the
-/// published ones and the inputs from the field.
+/// Runs every verb, with half of its lines, on one quarter of all recordings. These are the recordings of the project and,
+/// if present, the published ones and the inputs from the field.
 fn sweep_quarter(quarter: usize) {
     let folder = tempfile::tempdir().unwrap();
     let mut all = write_sparse_recordings(folder.path());
-    all.extend(find_recordings(&root().join("sample-traces"), u64::MAX));
-    all.extend(find_recordings(&root().join("tests/excerpts"), u64::MAX));
-    all.extend(find_recordings(&root().join("trace-core/tests/golden"), 1 << 20));
-    for more in [recordings(), field_cases()].into_iter().flatten() {
-        // Large recordings take minutes per verb in a development build.
-        all.extend(find_recordings(&more, 256 << 10));
+    let own = ["sample-traces", "tests/excerpts", "trace-core/tests/golden"].map(|f| root().join(f));
+    for folder in own.into_iter().chain(recordings()).chain(field_cases()) {
+        // Each verb takes seconds to minutes on a larger recording in a development build.
+        all.extend(find_recordings(&folder, 192 << 10));
     }
     assert!(all.len() > 50, "{all:?}");
     let part: Vec<PathBuf> = all.into_iter().skip(quarter).step_by(4).collect();
-    sweep(&part, &[VERBS, LONG].concat());
+    sweep(&alternate_lines(&part, &[VERBS, LONG].concat()));
 }
 
 #[test]
