@@ -1,7 +1,8 @@
 #!/bin/sh
 # Prepares boards in a box: QEMU, kernel and modules, the agent, the initramfs. Quick when nothing is to be done.
 # Use: scripts/board/images.sh x86_64|arm64...
-#   X86_64_AGENT=FILE   an agent that is built already, static or with libraries of this machine
+#   X86_64_AGENT=FILE       an agent that is built already, static or with libraries of this machine
+#   AGENT_PROFILE=PROFILE   cargo's profile of the agents that are built here [default: board]
 set -eu
 cd "$(dirname "$0")/../.."
 . scripts/lib.sh
@@ -21,8 +22,9 @@ for arch in "$@"; do
     if [ "$arch" = x86_64 ] && [ -n "${X86_64_AGENT:-}" ]; then
         agent=$X86_64_AGENT
     else
-        scripts/board/agent.sh "$arch"
-        agent=${CARGO_TARGET_DIR:-target}/$rust/board/kinescope-agent
+        profile=${AGENT_PROFILE:-board}
+        scripts/board/agent.sh "$arch" "$profile"
+        agent=${CARGO_TARGET_DIR:-target}/$rust/$(profile_folder "$profile")/kinescope-agent
     fi
     # The board's own comes last.
     newest=$(ls -t "$initramfs" "$agent" "$images/made" scripts/board/init scripts/board/commands scripts/board/initramfs.sh 2>/dev/null | head -n 1)

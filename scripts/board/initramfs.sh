@@ -14,14 +14,15 @@ mkdir -p "$root/bin" "$(dirname "$initramfs")"
 cp -r "$images/modules/lib" "$root/lib"
 cp "$images/busybox" "$root/bin/busybox"
 cp "$agent" "$root/bin/kinescope-agent"
-# A dynamic executable of this machine brings its libraries, and may have names that nobody reads there.
+# A dynamic executable of this machine brings its libraries.
 if ldd "$agent" >"$root/list" 2>/dev/null; then
     sed -n 's/.*=> \(\/[^ ]*\) (0x.*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (0x.*/\1/p' "$root/list" | while read -r library; do
         mkdir -p "$root$(dirname "$library")"
         cp -L "$library" "$root$library"
     done
-    strip "$root/bin/kinescope-agent"
 fi
+# Nobody reads names there, and the board keeps the file in its memory.
+if command -v "$strip" >/dev/null 2>&1; then "$strip" "$root/bin/kinescope-agent"; fi
 rm -f "$root/list"
 cp scripts/board/init "$root/init"
 cp scripts/board/commands "$root/commands"

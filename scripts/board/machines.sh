@@ -12,6 +12,7 @@ machine() {
             qemu=qemu-system-x86_64
             qemu_kind=x86
             rust=x86_64-unknown-linux-gnu
+            strip=strip
             console=ttyS0
             least_mem=192
             default_devices="ati-vga,model=rv100 virtio-gpu-pci edu"
@@ -21,6 +22,7 @@ machine() {
             qemu=qemu-system-aarch64
             qemu_kind=arm
             rust=aarch64-unknown-linux-gnu
+            strip=aarch64-linux-gnu-strip
             console=ttyAMA0
             least_mem=80
             # Its memory lies higher than the 28 bits of an address that edu takes by itself.
