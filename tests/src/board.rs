@@ -130,6 +130,8 @@ impl BoardSetup {
     #[must_use]
     pub fn with_iommu(mut self) -> Self {
         self.iommu = true;
+        // Each device has memory for DMA, beside the agent, which is a development build.
+        self.memory = self.memory.max(320);
         self
     }
 
