@@ -1,4 +1,4 @@
-//! Fuzz targets for campaigns: descriptions, entries of their queues, requests for metrics.
+//! Fuzz targets for campaigns: descriptions, entries of their queues and of brokers, requests for metrics.
 
 use kinescope_campaign::{Campaign, DescriptionError};
 use std::path::Path;
@@ -30,6 +30,11 @@ pub fn campaign_description(data: &[u8]) -> bool {
 /// Fuzzes an entry of a campaign's queue.
 pub fn campaign_entry(data: &[u8]) -> bool {
     kinescope_campaign::parse_entry(data)
+}
+
+/// Fuzzes what workers read of the broker and of their folder.
+pub fn worker_entry(data: &[u8]) -> bool {
+    kinescope_worker::parse_entry(data)
 }
 
 /// Fuzzes an HTTP request for metrics: its path is a part of its first line.

@@ -136,6 +136,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wasm_to_ptx", wasm_to_ptx::wasm_to_ptx),
     ("watched", watched::watched),
     ("wire", messages::wire),
+    ("worker_entry", campaigns::worker_entry),
     ("workspace", files::workspace),
     ("xe_dump", recordings::xe_dump),
     ("xref", xref::xref),

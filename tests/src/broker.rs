@@ -66,7 +66,7 @@ impl NatsServer {
     }
 
     /// Reads the port from the file that the server writes.
-    fn wait_for_port(&self) -> u16 {
+    fn wait_for_port(&mut self) -> u16 {
         let file = self.folder.join(format!("nats-server_{}.ports", self.child.id()));
         let begun = Instant::now();
         loop {
@@ -76,7 +76,10 @@ impl NatsServer {
             if let Some(port) = address.and_then(|a| a.rsplit(':').next()?.parse().ok()) {
                 return port;
             }
-            assert!(begun.elapsed() < START_LIMIT, "nats-server does not start");
+            let ended = self.child.try_wait().unwrap();
+            let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            assert!(ended.is_none(), "nats-server ended ({ended:?}): {}", log());
+            assert!(begun.elapsed() < START_LIMIT, "nats-server does not start: {}", log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -214,6 +217,20 @@ impl BrokerWorker {
             assert!(begun.elapsed() < START_LIMIT, "no `{text}`: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Fails the test if the worker ended by itself.
+    ///
+    /// # Panics
+    /// If it did.
+    pub fn assert_running(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        assert!(
+            ended.is_none(),
+            "worker {} ended ({ended:?}): {}",
+            self.name,
+            self.log()
+        );
     }
 
     /// Kills the worker, as a power failure would.

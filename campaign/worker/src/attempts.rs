@@ -66,6 +66,9 @@ impl Attempts {
         if let Some(holder) = self.holder.take() {
             self.add_reason(&format!("{holder} ended without a result"));
         }
+        if self.done.take().is_some() {
+            self.add_reason("its result was lost");
+        }
         self.count = self.count.saturating_add(1);
         self.holder = Some(worker.to_owned());
         self.start = Some(start);
@@ -81,8 +84,15 @@ impl Attempts {
         }
     }
 
+    /// Notes that the run of this publication has a result.
+    fn finish(&mut self, publication: u64) {
+        self.holder = None;
+        self.start = None;
+        self.done = Some(publication);
+    }
+
     /// Parses an entry. A damaged one counts as an attempt whose end is unknown.
-    fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let parsed = (bytes.len() <= MAX_ENTRY_BYTES).then(|| serde_json::from_slice(bytes).ok());
         let mut attempts: Self = parsed.flatten().unwrap_or_else(|| Self {
             count: 1,
@@ -98,7 +108,7 @@ impl Attempts {
         attempts
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         // Numbers and texts always have a form.
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -176,11 +186,7 @@ pub async fn release(storage: &Storage, mut started: StartedAttempt, reason: Opt
 /// # Errors
 /// If the broker does not answer.
 pub async fn finish(storage: &Storage, mut started: StartedAttempt, publication: u64) -> Result<(), QueueError> {
-    started.attempts = Attempts {
-        count: started.attempts.count,
-        done: Some(publication),
-        ..Attempts::default()
-    };
+    started.attempts.finish(publication);
     change(storage, started).await.map(drop)
 }
 
@@ -213,6 +219,15 @@ mod tests {
         attempts.begin("d", 4);
         assert_eq!((attempts.count, attempts.reasons.len()), (3, 2));
         assert_eq!(Attempts::parse(&attempts.encode()), attempts);
+        // Its result was lost with the broker's disk: the next attempt says why it is one.
+        let mut finished = attempts.clone();
+        finished.finish(0);
+        finished.begin("e", 5);
+        assert_eq!((finished.count, finished.done), (4, None));
+        assert_eq!(
+            finished.reasons,
+            ["a ended without a result", "lost", "its result was lost"]
+        );
         for n in 0..20 {
             attempts.begin(&n.to_string(), n);
         }

@@ -1,12 +1,13 @@
 //! The connection to the broker: its address, TLS and credentials.
 
-use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use trace_core::progress::Progress;
 
 /// Maximum number of servers in an address.
 const MAX_SERVERS: usize = 16;
@@ -14,12 +15,18 @@ const MAX_SERVERS: usize = 16;
 const MAX_CREDENTIALS_BYTES: u64 = 64 << 10;
 /// Time for one attempt to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Time to wait at the start for a broker that refuses connections, for example because it starts at the same moment.
+const START_LIMIT: Duration = Duration::from_secs(5);
+/// Pause between two attempts to connect at the start.
+const START_PAUSE: Duration = Duration::from_millis(100);
 /// Time for an answer of the broker.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Pause before the second attempt to connect. The first one begins at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Longest pause between two attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// Interval at which a stop is noticed.
+const STOP_TICK: Duration = Duration::from_millis(20);
 /// Time that a request waits for a connection before it is sent nevertheless.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
 
@@ -135,6 +142,31 @@ impl ConnectionState {
             }
         }
     }
+
+    /// Does some work as [`Self::repeat_if_lost`] does, also after an error while there is no connection. The caller ends
+    /// this when it is stopped.
+    ///
+    /// # Errors
+    /// If the work fails and the broker is connected.
+    pub async fn repeat_until_connected<T, E, F>(&self, work: impl Fn() -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        loop {
+            match self.repeat_if_lost(&work).await {
+                Err(_) if !self.is_connected() => {}
+                ended => return ended,
+            }
+        }
+    }
+}
+
+/// Ends some time after the user stopped the program.
+pub async fn stopped(stop: &Progress, delay: Duration) {
+    while stop.check().is_ok() {
+        tokio::time::sleep(STOP_TICK).await;
+    }
+    tokio::time::sleep(delay).await;
 }
 
 /// Returns the pause before an attempt to connect, from 1. Programs that lost the same server do not all come back at the
@@ -216,7 +248,8 @@ fn read_small_file(path: &Path) -> Result<String, ConnectionError> {
 }
 
 impl QueueOptions {
-    /// Connects to the broker. A connection that is lost later is opened again, for ever. `state` shows it.
+    /// Connects to the broker, which is awaited for some seconds. A connection that is lost later is opened again, for ever.
+    /// `state` shows it.
     ///
     /// # Errors
     /// If the address or a file is wrong, no server answers, or it refuses the credentials.
@@ -247,11 +280,28 @@ impl QueueOptions {
                     }
                 }
             });
-        let client = options.connect(servers).await.map_err(|e| ConnectionError::Connect {
-            address: self.queue.clone(),
-            reason: e.to_string(),
-        })?;
-        Ok(client)
+        let begun = Instant::now();
+        let mut is_said = false;
+        loop {
+            let e = match options.clone().connect(&servers).await {
+                Ok(client) => return Ok(client),
+                Err(e) => e,
+            };
+            let error = ConnectionError::Connect {
+                address: self.queue.clone(),
+                reason: e.to_string(),
+            };
+            let is_temporary = matches!(e.kind(), ConnectErrorKind::Io | ConnectErrorKind::TimedOut);
+            if !is_temporary || begun.elapsed() >= START_LIMIT {
+                return Err(error);
+            }
+            if !is_said {
+                let (address, seconds) = (&self.queue, START_LIMIT.as_secs());
+                tracing::info!("{address}: the broker is awaited for {seconds} s: {e}");
+                is_said = true;
+            }
+            tokio::time::sleep(START_PAUSE).await;
+        }
     }
 
     /// Returns the options of TLS and of the user.
@@ -325,6 +375,27 @@ mod tests {
         state.repeat_if_lost(work).await;
         assert_eq!(begun.into_inner(), 2);
         assert!(state.is_connected() && state.age() < CONNECTION_WAIT);
+    }
+
+    #[tokio::test]
+    async fn failed_work_is_repeated_while_there_is_no_connection() {
+        let state = Arc::new(ConnectionState::default());
+        state.set(true);
+        let begun = std::sync::atomic::AtomicU32::new(0);
+        let work = || async {
+            let attempt = begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if attempt == 0 {
+                state.set(false);
+                let later = Arc::clone(&state);
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    later.set(true);
+                });
+            }
+            Err::<(), _>(attempt)
+        };
+        // The second error is that of a broker that answers.
+        assert_eq!(state.repeat_until_connected(work).await, Err(1));
     }
 
     #[tokio::test]

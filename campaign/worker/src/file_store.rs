@@ -76,6 +76,17 @@ impl FileError {
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Broker(_) | Self::Io { .. })
     }
+
+    /// Returns the number of deliveries of a run after which this error is its result. Until then, the run goes back to the
+    /// queue: others may have room, the broker may answer, and the client sends a file again that the broker lost.
+    #[must_use]
+    pub fn max_deliveries(&self) -> u64 {
+        match self {
+            Self::Io { .. } | Self::Missing(_) => 4,
+            Self::Broker(_) => 20,
+            Self::Digest(_) | Self::Changed(_) | Self::Unsound { .. } => 1,
+        }
+    }
 }
 
 /// A file of a folder.
@@ -320,6 +331,8 @@ impl FileStore {
             .await
             .map_err(|e| e.with_path(to))?;
         to_file.flush().await.map_err(failed)?;
+        // Its name says that it is whole, also after a power failure.
+        to_file.writer.sync_all().await.map_err(failed)?;
         match to_file.hasher.finalize().to_hex().as_str() == digest {
             true => Ok(bytes),
             false => Err(FileError::Unsound {
@@ -348,6 +361,12 @@ impl FileStore {
             let read = tokio::time::timeout(STALL_LIMIT, object.read(&mut piece)).await;
             let n = match read {
                 Ok(Ok(n)) => n,
+                Ok(Err(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
+                    return Err(FileError::Unsound {
+                        digest: name.to_owned(),
+                        reason: e.to_string(),
+                    });
+                }
                 Ok(Err(e)) => return Err(FileError::Broker(e.to_string())),
                 Err(_) => return Err(FileError::Broker("nothing arrives".to_owned())),
             };

@@ -9,10 +9,10 @@ use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt as _;
 use kinescope_campaign::messages::{KeptFile, WorkerMessage};
 use kinescope_campaign::{CampaignFolder, FolderQueue, QueueError, RunId, RunQueue as _, RunResult};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace_core::progress::Progress;
 
@@ -36,9 +36,22 @@ const MAX_KEPT_BYTES: u64 = 8 << 30;
 const MAX_TEXT: usize = 4096;
 /// Maximum number of reasons of earlier attempts.
 const MAX_REASONS: usize = 8;
+/// Number of attempts to get a kept file. After that, its result says that it was not kept.
+const MAX_FILE_ATTEMPTS: u32 = 4;
+/// Maximum number of kept files whose attempts are counted. More of them are not tried again.
+const MAX_FAILED_FILES: usize = 10_000;
 
 /// Called with each batch of stored results.
 pub type ResultNotice = dyn Fn(&[RunResult]) + Send + Sync;
+
+/// Messages with runs that workers refused.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    /// Their number.
+    pub count: u64,
+    /// Why the last one was refused.
+    pub last: String,
+}
 
 /// What stores the results of a campaign.
 pub struct Follower {
@@ -51,6 +64,10 @@ pub struct Follower {
     pub stop: Progress,
     /// Number of results that this process stored.
     pub stored: Arc<AtomicU64>,
+    /// Messages that workers refused.
+    pub refusals: Mutex<Refusals>,
+    /// Kept files that the broker did not give, with the number of attempts.
+    pub failed_files: Mutex<BTreeMap<String, u32>>,
 }
 
 /// Cuts the texts of a result, which a worker chose.
@@ -89,6 +106,22 @@ impl Follower {
             }
         }
         Ok(())
+    }
+
+    /// Returns the messages that workers refused.
+    pub fn refusals(&self) -> Refusals {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that the broker did not give a kept file. Returns whether it is worth another attempt.
+    fn note_failed_file(&self, object: &str) -> bool {
+        let mut failed = self.failed_files.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.len() >= MAX_FAILED_FILES && !failed.contains_key(object) {
+            return false;
+        }
+        let attempts = failed.entry(object.to_owned()).or_insert(0);
+        *attempts = attempts.saturating_add(1);
+        *attempts < MAX_FILE_ATTEMPTS
     }
 
     /// Returns the number of runs without a result.
@@ -194,6 +227,9 @@ impl Follower {
                 ..
             }) => {
                 tracing::error!("{worker} refused message {sequence} in the queue of runs: {reason}");
+                let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                refusals.count = refusals.count.saturating_add(1);
+                refusals.last = reason.chars().take(MAX_TEXT).collect();
                 return Ok(None);
             }
             Err(e) => {
@@ -204,12 +240,13 @@ impl Follower {
         bound_texts(&mut result);
         let mut stored = BTreeSet::new();
         for file in &files {
+            let object = object_name(self.campaign, &result, &file.suffix);
             match self.store_file(&result, file).await {
                 Ok(path) => {
                     stored.insert(path);
-                    objects.push(object_name(self.campaign, &result, &file.suffix));
+                    objects.push(object);
                 }
-                Err(e @ FileError::Broker(_)) => return Err(e),
+                Err(e @ FileError::Broker(_)) if self.note_failed_file(&object) => return Err(e),
                 // A second delivery of a result finds its files removed: the first one had them.
                 Err(e) => {
                     let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
@@ -244,6 +281,9 @@ impl Follower {
             .download_file(&object, &file.digest, &part, max_bytes)
             .await?;
         tokio::fs::rename(&part, &path).await.map_err(failed)?;
+        // The broker forgets the file next.
+        let opened = tokio::fs::File::open(&folder).await.map_err(failed)?;
+        opened.sync_all().await.map_err(failed)?;
         Ok(stored)
     }
 

@@ -37,13 +37,14 @@ struct State {
     held: BTreeMap<u64, String>,
 }
 
-fn is_subject(text: &str) -> bool {
+/// Returns whether a text can be the subject of answers to a message.
+pub(crate) fn is_subject(text: &str) -> bool {
     text.starts_with(PREFIX) && text.len() <= MAX_SUBJECT && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// Reads the subjects of messages that a file lists and that were not dropped. A damaged line is left out. There is none if
 /// the file does not begin with `head`.
-fn parse(head: &str, text: &str) -> Vec<String> {
+pub(crate) fn parse(head: &str, text: &str) -> Vec<String> {
     let mut held = BTreeMap::new();
     for line in text.strip_prefix(head).unwrap_or_default().lines() {
         let mut words = line.split(' ');

@@ -12,6 +12,7 @@ mod attempts;
 pub mod cli;
 mod connection;
 mod counters;
+mod entry;
 mod file_cache;
 mod file_store;
 mod follow;
@@ -30,3 +31,4 @@ pub mod worker;
 mod worker_list;
 
 pub use connection::{ConnectionError, ConnectionState, QueueOptions, parse_address};
+pub use entry::parse_entry;

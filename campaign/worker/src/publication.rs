@@ -85,9 +85,10 @@ impl Publisher {
     /// of bytes sent. What was sent when the connection was lost is not sent again.
     ///
     /// # Errors
-    /// If a file cannot be read, it changed, or the broker does not answer.
+    /// If a file cannot be read, it changed, the broker refuses, or the user stops it.
     pub async fn send_files(&self, matrix: &Matrix) -> Result<u64, PublicationError> {
-        self.connection.repeat_if_lost(|| self.send_missing_files(matrix)).await
+        let send = || self.send_missing_files(matrix);
+        self.connection.repeat_until_connected(send).await
     }
 
     async fn send_missing_files(&self, matrix: &Matrix) -> Result<u64, PublicationError> {

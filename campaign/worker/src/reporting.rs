@@ -51,6 +51,22 @@ fn list_kept(folder: &Path, result: &RunResult) -> Vec<(String, PathBuf)> {
     kept
 }
 
+/// Encodes a result. One that is too long has shorter texts, and no details if that is not enough.
+fn encode_result(result: &RunResult, kept: &[KeptFile]) -> Result<Vec<u8>, MessageError> {
+    let try_encode = |result: &RunResult| encode(&WorkerMessage::of_result(result, kept.to_vec()));
+    if let Ok(message) = try_encode(result) {
+        return Ok(message);
+    }
+    let mut result = shorten(result);
+    if let Ok(message) = try_encode(&result) {
+        return Ok(message);
+    }
+    result.details = None;
+    let before = result.failure.take().map_or_else(String::new, |f| f + "; ");
+    result.failure = Some(format!("{before}the details of the run are too long for a message"));
+    try_encode(&result)
+}
+
 /// Returns a result with shorter texts.
 fn shorten(result: &RunResult) -> RunResult {
     let short = |text: &String| text.chars().take(MAX_SHORT_TEXT).collect::<String>();
@@ -94,10 +110,7 @@ impl Reporter {
                 }
             }
         }
-        let message = match encode(&WorkerMessage::of_result(&result, kept.clone())) {
-            Ok(message) => message,
-            Err(_) => encode(&WorkerMessage::of_result(&shorten(&result), kept)).map_err(|e| self.storage.error(e))?,
-        };
+        let message = encode_result(&result, &kept).map_err(|e| self.storage.error(e))?;
         // A report that was sent twice is dropped.
         let id = format!("{campaign}.{}.{}.{}", result.run, result.attempt, result.worker);
         self.publish(campaign, message, id).await
@@ -205,5 +218,47 @@ impl Reporter {
             .await;
         let stored = sent.map_err(|e| self.storage.error(e))?.await;
         stored.map(drop).map_err(|e| self.storage.error(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kinescope_campaign::messages::MAX_MESSAGE_BYTES;
+
+    /// Returns a result with this number of failed inputs, each with a name and a reason of 250 bytes.
+    fn result_with_failed_inputs(count: usize) -> RunResult {
+        let failed: serde_json::Map<String, serde_json::Value> = (0..count)
+            .map(|n| (format!("{n:0250}"), "t".repeat(250).into()))
+            .collect();
+        let text = serde_json::json!({
+            "run": RunId::from_bytes([7; 16]), "verdict": "failed", "computed": false, "divergence": null,
+            "failure": "x".repeat(1000), "on_target": "software:mali-g71", "gpu": "", "queued_ms": 0, "started_ms": 1,
+            "ended_ms": 2, "compile_ns": 0, "upload_ns": 0, "run_ns": 0, "device_ns": 0, "memory_bytes": 0,
+            "pushed_bytes": 0, "attempt": 1, "earlier_attempts": [], "worker": "w", "fingerprint": "", "outcome": null,
+            "details": { "kind": "wasm", "copies": count, "failed": failed, "different": [], "digests": [], "first": "a" },
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_result_with_long_details_is_sent_without_them() {
+        let sent = |result: &RunResult| {
+            let bytes = encode_result(result, &[]).unwrap();
+            assert!(bytes.len() <= MAX_MESSAGE_BYTES);
+            match WorkerMessage::parse(&bytes).unwrap() {
+                WorkerMessage::Result { result, .. } => *result,
+                refused => panic!("{refused:?}"),
+            }
+        };
+        let short = result_with_failed_inputs(100);
+        assert_eq!(sent(&short), short);
+        let long = sent(&result_with_failed_inputs(1100));
+        assert!(long.details.is_none());
+        let failure = long.failure.unwrap();
+        assert!(
+            failure.ends_with("; the details of the run are too long for a message"),
+            "{failure}"
+        );
     }
 }

@@ -29,8 +29,6 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use trace_core::progress::Progress;
 
-/// Number of deliveries after which a run is reported whose files cannot be stored on this machine. Others may have room.
-const MAX_DELIVERIES: u64 = 4;
 /// Interval at which a wait checks whether the worker was stopped.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -273,17 +271,16 @@ impl BrokerSource {
         let (campaign, publication) = (message.campaign, message.publication);
         let files = match self.get_files(&message).await {
             Ok(files) => files,
-            Err(e) if e.is_local() && held.deliveries < MAX_DELIVERIES => {
-                tracing::warn!(run = %message.run.id, "a file cannot be stored here: {e}");
+            Err(e) if held.deliveries < e.max_deliveries() => {
+                let place = if e.is_local() { "stored here" } else { "had now" };
+                tracing::warn!(run = %message.run.id, "a file cannot be {place}: {e}");
                 held.give_back(Some(RETURN_DELAY)).await;
+                if matches!(e, FileError::Broker(_)) {
+                    return Err(Skip::Broker(storage.error(e)));
+                }
                 // Other workers get it first.
                 tokio::time::sleep(ERROR_PAUSE).await;
                 return Err(Skip::Handled);
-            }
-            Err(e) if e.is_temporary() && !e.is_local() => {
-                tracing::warn!(run = %message.run.id, "a file is not here: {e}");
-                held.give_back(Some(RETURN_DELAY)).await;
-                return Err(Skip::Broker(storage.error(e)));
             }
             Err(e) => {
                 // It cannot run on any worker, or was tried on several.

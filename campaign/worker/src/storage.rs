@@ -189,6 +189,12 @@ impl Storage {
             bucket(SELECTORS, Duration::ZERO),
             open_files(&jetstream, address, replicas),
         )?;
+        let actual = runs.cached_info().config.num_replicas;
+        if actual < replicas {
+            tracing::warn!(
+                "the storage was created with {actual} replicas, not {replicas}; change it with NATS' tools"
+            );
+        }
         Ok(Self {
             address: address.to_owned(),
             jetstream,
@@ -221,12 +227,18 @@ impl Storage {
     }
 
     /// Opens the consumer that shares the runs of a target among its workers. `lease` is the time after which a run
-    /// whose worker reports nothing is delivered again.
+    /// whose worker reports nothing is delivered again. The longest one of the target's workers holds: each extends its
+    /// leases as often as its own needs it.
     ///
     /// # Errors
     /// If the server does not answer, or refuses.
     pub async fn open_target(&self, target: &str, lease: Duration) -> Result<PullConsumer, QueueError> {
         let word = target_word(target);
+        if let Ok(known) = self.runs.get_consumer::<pull::Config>(&word).await
+            && known.cached_info().config.ack_wait >= lease
+        {
+            return Ok(known);
+        }
         let config = pull::Config {
             durable_name: Some(word.clone()),
             filter_subject: format!("kinescope.runs.{word}.*"),
@@ -265,5 +277,68 @@ impl Storage {
 
     async fn open_consumer(&self, stream: &Stream, config: pull::Config) -> Result<Consumer<pull::Config>, QueueError> {
         stream.create_consumer(config).await.map_err(|e| self.error(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{ConnectionState, QueueOptions};
+    use crate::file_store::{FileError, FileStore};
+    use std::sync::Arc;
+    use whole_program_tests::broker::{NatsServer, find_nats_server};
+
+    async fn open(server: &NatsServer) -> Storage {
+        let options = QueueOptions {
+            queue: server.address(),
+            ..QueueOptions::default()
+        };
+        let client = options
+            .connect("test", Arc::new(ConnectionState::default()))
+            .await
+            .unwrap();
+        Storage::open(client, &options.queue, 1).await.unwrap()
+    }
+
+    /// Regression: a worker with a short lease shortened that of all, and runs of the others were executed twice.
+    #[tokio::test]
+    async fn the_longest_lease_of_a_target_holds() {
+        let Some(nats) = find_nats_server() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let server = NatsServer::start(&nats, folder.path(), &[]);
+        let storage = open(&server).await;
+        let mut waits = Vec::new();
+        for seconds in [30, 1, 60, 30] {
+            let opened = storage.open_target("a", Duration::from_secs(seconds)).await.unwrap();
+            waits.push(opened.cached_info().config.ack_wait.as_secs());
+        }
+        assert_eq!(waits, [30, 30, 60, 60]);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_file_of_the_broker_is_refused_for_good() {
+        let Some(nats) = find_nats_server() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let server = NatsServer::start(&nats, folder.path(), &[]);
+        let storage = open(&server).await;
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        std::fs::write(&from, b"content").unwrap();
+        let files = FileStore::new(storage.files.clone());
+        let (digest, bytes) = files.upload_as("name", &from).await.unwrap();
+        assert_eq!(files.download_file("name", &digest, &to, 100).await.unwrap(), bytes);
+        std::fs::remove_file(&to).unwrap();
+        // Another piece of the same object.
+        let nuid = storage.files.info("name").await.unwrap().nuid;
+        let subject = format!("$O.{FILES}.C.{nuid}");
+        storage
+            .jetstream
+            .publish(subject, "more".into())
+            .await
+            .unwrap()
+            .await
+            .unwrap();
+        let error = files.download_file("name", &digest, &to, 100).await.unwrap_err();
+        assert!(matches!(error, FileError::Unsound { .. }), "{error}");
+        assert_eq!(error.max_deliveries(), 1);
     }
 }

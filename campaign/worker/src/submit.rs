@@ -1,14 +1,15 @@
 //! The client of a campaign on a broker: it queues the runs, follows their results, and keeps them in the folder.
 
-use crate::connection::{ConnectionState, QueueOptions};
-use crate::file_store::FileStore;
+use crate::connection::{ConnectionState, QueueOptions, stopped};
+use crate::file_store::{FileError, FileStore};
 use crate::follow::Follower;
 use crate::publication::{PublicationError, Publisher};
 use crate::storage::Storage;
 use crate::worker_list::WorkerList;
 use anyhow::{Context as _, Result, bail};
+use kinescope_campaign::messages::{RunMessage, encode};
 use kinescope_campaign::{
-    Campaign, CampaignEnd, CampaignFolder, FolderQueue, Matrix, QueueError, RunId, RunQueue as _, RunResult,
+    Campaign, CampaignEnd, CampaignFolder, FolderQueue, Matrix, QueueError, Run, RunId, RunQueue as _, RunResult,
     RunVerdict, count_targets,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,9 +62,16 @@ pub fn submit(options: &SubmitOptions, stop: &Progress) -> Result<CampaignEnd> {
     let campaign = Campaign::read(&options.file).with_context(|| options.file.display().to_string())?;
     let matrix = Matrix::expand(&campaign, stop).with_context(|| options.file.display().to_string())?;
     let folder = CampaignFolder::create(&options.folder, &campaign.name)?;
-    let queue = Arc::new(open_queue(&folder)?);
+    let queue = Arc::new(open_queue(&folder, stop)?);
     queue.add(&mut matrix.runs().take_while(|_| stop.check().is_ok()))?;
     let id = RunId::parse(&folder.stored_status()?.id).context("the status file has no id of the campaign")?;
+    check_messages(&matrix, id).with_context(|| options.file.display().to_string())?;
+    let counts = queue.counts()?;
+    if counts.done == counts.total() && stop.check().is_ok() {
+        // A client that was killed at its end goes on: the broker has nothing to say.
+        folder.write_queue_status(&queue, false)?;
+        return Ok(CampaignEnd::default());
+    }
     folder.write_queue_status(&queue, true)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -84,7 +92,7 @@ pub fn submit(options: &SubmitOptions, stop: &Progress) -> Result<CampaignEnd> {
         tokio::select! {
             end = client.run(options, &matrix, stop) => end,
             // A broker that does not answer does not delay a stop.
-            () = stopped(stop) => Ok(CampaignEnd {
+            () = stopped(stop, STOP_LIMIT) => Ok(CampaignEnd {
                 done: client.stored.load(Ordering::Relaxed),
                 stopped: true,
                 given_up: Vec::new(),
@@ -97,23 +105,32 @@ pub fn submit(options: &SubmitOptions, stop: &Progress) -> Result<CampaignEnd> {
     end
 }
 
-/// Ends some time after the user stopped the client.
-async fn stopped(stop: &Progress) {
-    while stop.check().is_ok() {
-        tokio::time::sleep(TICK).await;
-    }
-    tokio::time::sleep(STOP_LIMIT).await;
-}
-
 /// Opens the queue to run it. A process that was killed may take a moment to end.
-fn open_queue(folder: &CampaignFolder) -> Result<FolderQueue, QueueError> {
+fn open_queue(folder: &CampaignFolder, stop: &Progress) -> Result<FolderQueue, QueueError> {
     let begun = Instant::now();
     loop {
         match folder.open_running_queue() {
-            Err(QueueError::InUse(_)) if begun.elapsed() < IN_USE_LIMIT => std::thread::sleep(IN_USE_TICK),
+            Err(QueueError::InUse(_)) if begun.elapsed() < IN_USE_LIMIT && stop.check().is_ok() => {
+                std::thread::sleep(IN_USE_TICK);
+            }
             opened => return opened,
         }
     }
+}
+
+/// Checks that workers accept the messages of all runs, before the first one is queued.
+fn check_messages(matrix: &Matrix, campaign: RunId) -> Result<()> {
+    let targets = matrix.targets();
+    let Some(longest) = targets.iter().max_by_key(|t| t.len()) else {
+        return Ok(());
+    };
+    for work in matrix.works() {
+        let run = Run::new(work.clone(), longest, u32::MAX);
+        let message = encode(&RunMessage::new(campaign, u64::MAX, u64::MAX, run));
+        let checked = message.and_then(|bytes| RunMessage::parse(&bytes));
+        checked.with_context(|| format!("{} {} cannot be sent to workers", work.kind(), work.recording().name))?;
+    }
+    Ok(())
 }
 
 /// The client of one campaign.
@@ -150,7 +167,8 @@ impl Client {
             .queue
             .connect("kinescope campaign", Arc::clone(&connection))
             .await?;
-        let storage = Storage::open(client, &options.queue.queue, options.replicas.into()).await?;
+        let open = || Storage::open(client.clone(), &options.queue.queue, options.replicas.into());
+        let storage = connection.repeat_until_connected(open).await?;
         let files = FileStore::new(storage.files.clone());
         let publisher = Publisher::new(
             storage.clone(),
@@ -171,8 +189,10 @@ impl Client {
             connection,
             stop: self.tasks.clone(),
             stored: Arc::clone(&self.stored),
+            refusals: Mutex::default(),
+            failed_files: Mutex::default(),
         });
-        let following = {
+        let mut following = {
             let follower = Arc::clone(&follower);
             let notice = print_results(Arc::clone(&self.queue));
             tokio::spawn(async move { follower.run(&notice).await })
@@ -191,11 +211,20 @@ impl Client {
             Err(PublicationError::Stopped) => end.stopped = true,
             Err(e) => return Err(e.into()),
         }
+        let mut followed = None;
         if !end.stopped {
-            self.watch(&publisher, &follower, &workers, stop, &mut end).await?;
+            tokio::select! {
+                watched = self.watch(&publisher, &follower, &workers, matrix, stop) => end = watched?,
+                // Before the last result, this is an error.
+                ended = &mut following => followed = Some(ended),
+            }
         }
         self.tasks.cancel();
-        match following.await {
+        let followed = match followed {
+            Some(ended) => ended,
+            None => following.await,
+        };
+        match followed {
             Ok(ended) => ended?,
             Err(e) => bail!("the results are not followed: {e}"),
         }
@@ -214,29 +243,32 @@ impl Client {
         Ok((waiting.map(|(name, _)| name).collect(), left))
     }
 
-    /// Waits for the results.
+    /// Waits for the results. Returns how the campaign ended, without the number of results.
     async fn watch(
         &self,
         publisher: &Publisher,
         follower: &Follower,
         workers: &WorkerList,
+        matrix: &Matrix,
         stop: &Progress,
-        end: &mut CampaignEnd,
-    ) -> Result<()> {
+    ) -> Result<CampaignEnd> {
+        let mut end = CampaignEnd::default();
         let mut unoffered = Unoffered::default();
         let (mut checked, mut changed) = (Instant::now(), Instant::now());
         let (mut stored, mut missing) = (0, 0);
-        let total = self.queue.counts()?.total();
-        let mut left = total;
+        // Number of refused messages when runs were queued again, since the last result.
+        let mut refused_before = None;
+        let counts = self.queue.counts()?;
+        let mut left = counts.total().saturating_sub(counts.done);
         while left > 0 {
             tokio::time::sleep(TICK).await;
             if stop.check().is_err() {
                 end.stopped = true;
-                return Ok(());
+                return Ok(end);
             }
             let now_stored = follower.stored.load(Ordering::Relaxed);
             if now_stored != stored {
-                (stored, changed, missing) = (now_stored, Instant::now(), 0);
+                (stored, changed, missing, refused_before) = (now_stored, Instant::now(), 0, None);
                 let counts = self.queue.counts()?;
                 left = counts.total().saturating_sub(counts.done);
             }
@@ -255,10 +287,25 @@ impl Client {
             let is_lost = unfinished > counts.runs.saturating_add(counts.results);
             missing = if is_lost { missing + 1 } else { 0 };
             if missing >= 2 {
+                let refusals = follower.refusals();
+                if refused_before.is_some_and(|before| refusals.count > before) {
+                    bail!(
+                        "workers refuse runs, also those that were queued again: {}; use the same version on all machines",
+                        refusals.last
+                    );
+                }
+                refused_before = Some(refusals.count);
                 tracing::warn!("the broker lost runs; they are queued again");
-                match publisher.publish_again().await {
+                let sent = publisher.send_files(matrix).await;
+                let published = match sent {
+                    Ok(_) => publisher.publish_again().await,
+                    Err(e) => Err(e),
+                };
+                match published {
                     Ok(_) => (missing, changed) = (0, Instant::now()),
-                    Err(PublicationError::Queue(e)) => tracing::warn!("{e}"),
+                    Err(e @ (PublicationError::Queue(_) | PublicationError::File(FileError::Broker(_)))) => {
+                        tracing::warn!("{e}");
+                    }
                     Err(PublicationError::Stopped) => {}
                     Err(e) => return Err(e.into()),
                 }
@@ -267,10 +314,10 @@ impl Client {
             if unoffered.update(&waiting, &offered, self.target_wait) {
                 let reason = "no worker can use it now".to_owned();
                 end.given_up = waiting.into_iter().map(|target| (target, reason.clone())).collect();
-                return Ok(());
+                return Ok(end);
             }
         }
-        Ok(())
+        Ok(end)
     }
 }
 

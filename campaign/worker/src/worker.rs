@@ -1,6 +1,6 @@
 //! The worker: connects to the broker, and runs the runs of its targets until it is stopped.
 
-use crate::connection::QueueOptions;
+use crate::connection::{QueueOptions, stopped};
 use crate::counters::Counters;
 use crate::file_cache::FileCache;
 use crate::held_list::HeldList;
@@ -97,8 +97,6 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
     let max_bytes = options.cache_size.saturating_mul(1 << 20);
     let cache = FileCache::open(&folder, max_bytes).with_context(|| folder.display().to_string())?;
     let lease = Duration::from_secs(options.lease);
-    let (held, earlier) =
-        HeldList::open(&folder, &options.queue.queue, lease).with_context(|| folder.display().to_string())?;
     let counters = Arc::new(Counters::default());
     if let Some(address) = &options.metrics {
         let counters = Arc::clone(&counters);
@@ -113,14 +111,29 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
         .build()
         .context("no threads for the broker")?;
     let name = options.name.clone().unwrap_or_else(default_name);
-    let storage = runtime.block_on(async {
-        let client = options.queue.connect(&name, Arc::clone(&counters.connection)).await?;
-        if !earlier.is_empty() {
-            tracing::info!(runs = earlier.len(), "runs of an earlier process return to the queue");
-            give_back_earlier(&client, earlier).await;
+    let started = runtime.block_on(async {
+        let start = async {
+            let client = options.queue.connect(&name, Arc::clone(&counters.connection)).await?;
+            // Not before: without the broker, the next process returns them.
+            let (held, earlier) =
+                HeldList::open(&folder, &options.queue.queue, lease).with_context(|| folder.display().to_string())?;
+            if !earlier.is_empty() {
+                tracing::info!(runs = earlier.len(), "runs of an earlier process return to the queue");
+                give_back_earlier(&client, earlier).await;
+            }
+            let open = || Storage::open(client.clone(), &options.queue.queue, options.replicas.into());
+            let storage = counters.connection.repeat_until_connected(open).await?;
+            anyhow::Ok(Some((storage, held)))
+        };
+        tokio::select! {
+            started = start => started,
+            () = stopped(stop, Duration::ZERO) => Ok(None),
         }
-        anyhow::Ok(Storage::open(client, &options.queue.queue, options.replicas.into()).await?)
     })?;
+    let Some((storage, held)) = started else {
+        tracing::info!("stopped before the broker was there");
+        return Ok(());
+    };
     let outcomes = folder.join("incomplete").join("outcomes");
     let selectors = Arc::new(SelectorList::default());
     let labels: Labels = options.labels.iter().cloned().collect();

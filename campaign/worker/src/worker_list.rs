@@ -43,7 +43,8 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Parses a report. The limits hold before anything is kept.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let report: Self = (bytes.len() <= MAX_REPORT_BYTES)
             .then(|| serde_json::from_slice(bytes).ok())
             .flatten()?;

@@ -21,6 +21,18 @@ inputs = { image = \"digit.npy\" }
 without-containment = true
 ";
 
+const HELD: &str = "broker \"nats://broker\"
++ 7 $JS.ACK.kinescope-runs.word.1.7.7.1790000000000000000.3
++ 8 $JS.ACK.kinescope-runs.word.1.8.8.1790000000000000000.2
+- 7
++ 9 elsewhere
+";
+
+const REPORT: &str =
+    r#"{"worker":"a","targets":[{"name":"software:mali-g71","labels":{"gpu":"mali-g71","memory":"64"}}]}"#;
+
+const NOTED: &str = r#"{"count":2,"holder":"b","start":7,"reasons":["a ended without a result"],"done":null}"#;
+
 const KINDS: &str = "version = 1
 targets = [\"software:mali-g71\"]
 [[pipelines]]
@@ -103,5 +115,8 @@ pub fn add(add: Add<'_>) {
         ("logged", LOGGED),
     ] {
         add("campaign_entry", name, text.into());
+    }
+    for (name, text) in [("held", HELD), ("report", REPORT), ("noted", NOTED)] {
+        add("worker_entry", name, text.into());
     }
 }

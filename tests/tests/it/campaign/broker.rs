@@ -1,13 +1,15 @@
-//! Campaigns over several workers and a real nats-server: workers, agents, the client and the server are killed.
+//! Campaigns over several workers and a real nats-server.
 
-use super::{check_results, print_ratio, random, start_agents, write_campaign};
-use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict, unix_ms};
-use std::collections::{BTreeMap, BTreeSet};
+mod farm;
+mod faults;
+
+use super::{check_results, write_campaign};
+use kinescope_campaign::{CampaignFolder, unix_ms};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server, peak_memory_kib};
-use whole_program_tests::farm::FarmAgent;
+use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server};
 use whole_program_tests::{kinescope, program};
 
 /// Time after which a campaign of a test counts as hung.
@@ -51,26 +53,13 @@ fn wait(child: &mut Child, folder: &Path) -> Option<i32> {
     }
 }
 
-/// Waits until the status file of a campaign shows this number of results.
-fn wait_for_results(folder: &Path, count: u64) {
-    let begun = Instant::now();
-    loop {
-        let status = CampaignFolder::open(&folder.join("out")).and_then(|f| f.stored_status());
-        if status.is_ok_and(|s| s.counts.done >= count) {
-            return;
-        }
-        assert!(begun.elapsed() < LIMIT, "there are no {count} results");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn two_workers_share_runs_and_one_is_killed() {
     let Some(nats) = find_nats_server() else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
+    let mut server = NatsServer::start(&nats, folder, &[]);
     let address = server.address();
     let options = ["--queue", &address, "--on", "software:mali-g71", "--lease", "1"];
     let mut first = BrokerWorker::start(folder, &keys, "first", &options);
@@ -102,7 +91,8 @@ fn two_workers_share_runs_and_one_is_killed() {
         Some(0)
     );
     assert!(folder.join("out/results.parquet").is_file());
-    // The same command has nothing to do.
+    // The same command has nothing to do, and needs no broker for that.
+    server.kill();
     let mut again = start_run(folder, &keys, &server, &[]);
     assert_eq!(wait(&mut again, folder), Some(0));
 }
@@ -289,6 +279,9 @@ fn connections_are_encrypted_and_users_are_checked() {
     let mut client = start_run(folder, &keys, &server, &[&certificates[..], &login].concat());
     assert_eq!(wait(&mut client, folder), Some(0));
     check_results(folder, 2);
+    // A complete campaign needs no broker.
+    let text = std::fs::read_to_string(at("c.toml")).unwrap();
+    std::fs::write(at("c.toml"), text.replace("repeats = 2", "repeats = 3")).unwrap();
     for options in [
         vec![],
         [&certificates[..], &["--login", &at("wrong")]].concat(),
@@ -333,200 +326,6 @@ fn a_campaign_without_workers_ends_and_goes_on_later() {
 }
 
 #[test]
-fn a_full_disk_at_a_worker_loses_no_run() {
-    // 32 KiB: less than the recording, and enough for the log.
-    const BLOCKS: u32 = 64;
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
-    let address = server.address();
-    let options = ["--queue", &address, "--on", "software:mali-g71"];
-    let full = BrokerWorker::start_with_file_limit(folder, &keys, "full", &options, Some(BLOCKS));
-    full.wait_for_log("ready");
-    // Without another worker, the runs are reported with the reason.
-    let (alone, shared) = (folder.join("alone"), folder.join("shared"));
-    for campaign in [&alone, &shared] {
-        std::fs::create_dir(campaign).unwrap();
-        write_campaign(campaign, &["software:mali-g71".to_owned()], 3);
-    }
-    let mut client = start_run(&alone, &keys, &server, &[]);
-    assert_eq!(wait(&mut client, &alone), Some(1));
-    let queue = CampaignFolder::open(&alone.join("out")).unwrap().open_queue().unwrap();
-    let mut failures = Vec::new();
-    queue
-        .results(&mut |_, result| {
-            assert_eq!((result.verdict, result.attempt), (RunVerdict::Refused, 1));
-            failures.extend(result.failure);
-            true
-        })
-        .unwrap();
-    assert_eq!(failures.len(), 3, "{failures:?}");
-    assert!(failures.iter().all(|f| f.contains("File too large")), "{failures:?}");
-    // Another worker takes them.
-    let before = full.log().matches("a file cannot be stored here").count();
-    assert!(before >= 9, "{}", full.log());
-    let mut client = start_run(&shared, &keys, &server, &[]);
-    while full.log().matches("a file cannot be stored here").count() == before {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let roomy = BrokerWorker::start(folder, &keys, "roomy", &options);
-    assert_eq!(wait(&mut client, &shared), Some(0));
-    let results = check_results(&shared, 3);
-    assert!(
-        results.iter().all(|r| r.worker == "roomy" && r.attempt == 1),
-        "{}",
-        roomy.log()
-    );
-}
-
-#[test]
-#[ignore = "make test-full: minutes of two processors"]
-fn thousand_runs_over_a_broker_whose_parts_are_killed() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    run_on_farm(&nats, folder.path(), 8, 125, true);
-}
-
-/// Measures what the broker costs when nothing is killed.
-#[test]
-#[ignore = "make test-full: minutes of two processors"]
-fn thousand_runs_over_a_broker() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    run_on_farm(&nats, folder.path(), 8, 125, false);
-}
-
-/// Runs a campaign over a broker, with a worker for every two agents. With `kills_parts`, agents, workers, the server and the
-/// client are killed at random moments.
-fn run_on_farm(nats: &Path, folder: &Path, agents: usize, repeats: u32, kills_parts: bool) {
-    let keys = folder.join("keys");
-    let mut farm: Vec<FarmAgent> = start_agents(folder, &keys, agents);
-    let targets: Vec<String> = farm.iter().map(|a| a.target.clone()).collect();
-    let mut server = NatsServer::start(nats, folder, &[]);
-    let address = server.address();
-    let mut workers: Vec<BrokerWorker> = targets
-        .chunks(2)
-        .enumerate()
-        .map(|(n, targets)| {
-            let mut options = vec!["--queue", address.as_str(), "--lease", "2"];
-            targets.iter().for_each(|t| options.extend(["--on", t.as_str()]));
-            BrokerWorker::start(folder, &keys, &format!("worker{n}"), &options)
-        })
-        .collect();
-    write_campaign(folder, &targets, repeats);
-    let mut seed = u64::from(std::process::id());
-    let mut kills = [0; 4];
-    let begun = Instant::now();
-    let mut child = start_run(folder, &keys, &server, &[]);
-    let pause = |seed: &mut u64| Duration::from_millis(500 + random(seed, 1500));
-    let mut next_kill = begun + pause(&mut seed);
-    let code = loop {
-        assert!(begun.elapsed() < LIMIT, "the campaign does not end");
-        // The end is noticed at once: its time is measured.
-        std::thread::sleep(Duration::from_millis(10));
-        if let Some(status) = child.try_wait().unwrap() {
-            break status.code();
-        }
-        if !kills_parts || Instant::now() < next_kill {
-            continue;
-        }
-        let kind = [0, 0, 0, 1, 1, 1, 2, 3][random(&mut seed, 8) as usize];
-        kills[kind] += 1;
-        match kind {
-            0 => {
-                let at = random(&mut seed, farm.len() as u64) as usize;
-                farm[at].restart();
-            }
-            1 => {
-                let at = random(&mut seed, workers.len() as u64) as usize;
-                workers[at].restart();
-            }
-            2 => server.restart(),
-            _ => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                child = start_run(folder, &keys, &server, &[]);
-            }
-        }
-        next_kill = Instant::now() + pause(&mut seed);
-    };
-    let log = std::fs::read_to_string(folder.join("client.log")).unwrap();
-    assert_eq!(code, Some(0), "{log}");
-    let took = begun.elapsed();
-    let results = check_results(folder, u64::from(repeats) * agents as u64);
-    let repeated = results.iter().filter(|r| r.is_repeated()).count();
-    println!(
-        "{} runs; killed: {} agents, {} workers, {} servers, {} clients; {repeated} runs repeated",
-        results.len(),
-        kills[0],
-        kills[1],
-        kills[2],
-        kills[3]
-    );
-    print_ratio(&results, took);
-}
-
-#[test]
-#[ignore = "make test-full: a minute of two processors"]
-fn a_hundred_thousand_queued_runs_need_little_memory() {
-    /// Maximum resident memory of the client and of a worker, KiB.
-    const MAX_KIB: u64 = 96 << 10;
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
-    // Ten agents that nobody serves, and a target with a worker.
-    let mut targets: Vec<String> = (0..9).map(|n| format!("agent:none{n}/mali-g71")).collect();
-    targets.push("software:mali-g71".to_owned());
-    write_campaign(folder, &targets, 10_000);
-    let address = server.address();
-    let options = ["--queue", &address, "--on", "software:mali-g71"];
-    let worker = BrokerWorker::start(folder, &keys, "worker", &options);
-    worker.wait_for_log("ready");
-    let log = std::fs::File::create(folder.join("client.log")).unwrap();
-    let begun = Instant::now();
-    let mut client = Command::new(program("kinescope-worker"))
-        .arg("submit")
-        .arg(folder.join("c.toml"))
-        .arg("-o")
-        .arg(folder.join("out"))
-        .args(["--queue", &address])
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    while !std::fs::read_to_string(folder.join("client.log"))
-        .unwrap()
-        .contains("queued runs=100000")
-    {
-        assert!(begun.elapsed() < LIMIT && client.try_wait().unwrap().is_none());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let queued = begun.elapsed();
-    wait_for_results(folder, 300);
-    let memory = [client.id(), worker.id()].map(|id| peak_memory_kib(id).unwrap());
-    client.kill().unwrap();
-    client.wait().unwrap();
-    println!(
-        "100000 runs queued in {queued:.1?}; client {} KiB, worker {} KiB",
-        memory[0], memory[1]
-    );
-    assert!(memory.iter().all(|kib| *kib < MAX_KIB), "{memory:?}");
-    let queue = CampaignFolder::open(&folder.join("out")).unwrap().open_queue().unwrap();
-    let mut verdicts = BTreeMap::<RunVerdict, u64>::new();
-    queue
-        .results(&mut |_, result| {
-            *verdicts.entry(result.verdict).or_default() += 1;
-            true
-        })
-        .unwrap();
-    assert_eq!(verdicts.keys().copied().collect::<Vec<_>>(), [RunVerdict::Match]);
-}
-
-#[test]
 fn a_missing_worker_program_or_broker_is_said_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -538,7 +337,14 @@ fn a_missing_worker_program_or_broker_is_said_so() {
     };
     run(&[]).assert_refused("`label:gpu=mali-g71` selects targets of workers; add --queue");
     run(&["--queue", "nats://user:secret@127.0.0.1"]).assert_refused("does not belong on the command line");
-    run(&["--queue", "nats://127.0.0.1:1"]).assert_refused("no connection to the broker");
+    let refused = run(&["--queue", "nats://127.0.0.1:1"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused
+            .err
+            .contains("nats://127.0.0.1:1: no connection to the broker: "),
+        "{refused:?}"
+    );
     // A copy of the program in a folder without the other one.
     std::fs::copy(program("kinescope"), folder.join("kinescope")).unwrap();
     let alone = Command::new(folder.join("kinescope"))

@@ -40,6 +40,9 @@ pub struct BrokerArguments {
     /// File with a user's name and password, each in a line
     #[arg(long, value_name = "FILE", requires = "queue")]
     login: Option<PathBuf>,
+    /// Servers of a NATS cluster that hold each message, when the storage is created [default: 1]
+    #[arg(long, value_name = "N", requires = "queue", value_parser = clap::value_parser!(u8).range(1..=5))]
+    replicas: Option<u8>,
 }
 
 impl BrokerArguments {
@@ -56,6 +59,9 @@ impl BrokerArguments {
             if let Some(file) = file {
                 options.extend([name.into(), file.into()]);
             }
+        }
+        if let Some(replicas) = self.replicas {
+            options.extend(["--replicas".into(), replicas.to_string().into()]);
         }
         options
     }
