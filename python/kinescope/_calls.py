@@ -1,18 +1,43 @@
-"""Calls of verbs, and the progress of long calls."""
+"""Calls of verbs, the progress of long calls, and temporary folders."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path as FilePath
 from typing import Any, Union
 
-from . import _kinescope
+from . import _kinescope, _words
+from .errors import ArgumentError
 
 Observer = Callable[[str, Union[float, None]], object]
 Progress = Union[bool, None, Observer]
-Path = Union[str, "os.PathLike[str]"]
+Path = _words.Path
+
+
+class TemporaryFolder:
+    """A folder that is removed with this object, or when the process ends.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: FilePath
+
+    def __init__(self) -> None:
+        self.path = FilePath(tempfile.mkdtemp(prefix="kinescope-"))
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(folder: FilePath, owner: int) -> None:
+    # A process that was forked has the object too, and must not remove what its parent uses.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -22,11 +47,13 @@ def observe(progress: Progress) -> Iterator[Observer | None]:
     `True` shows a bar of tqdm, where tqdm is installed. A function gets the current step and its fraction, 0 to 1, or
     `None` if the fraction is unknown. It is called about twenty times a second. If it raises, the call stops.
     """
-    if not progress:
-        yield None
-        return
     if callable(progress):
         yield progress
+        return
+    if progress not in (None, False, True):
+        raise ArgumentError(f"the progress is {_words.describe(progress)} (expected True, None or a function)")
+    if not progress:
+        yield None
         return
     try:
         from tqdm.auto import tqdm
@@ -46,7 +73,7 @@ def observe(progress: Progress) -> Iterator[Observer | None]:
 def run(
     arguments: Sequence[str],
     *,
-    path: Path | None = None,
+    path: FilePath | None = None,
     progress: Progress = None,
     held: Sequence[_kinescope.OpenRecording] = (),
 ) -> tuple[Any, int]:
@@ -58,7 +85,7 @@ def run(
 def run_bytes(
     arguments: Sequence[str],
     *,
-    path: Path | None = None,
+    path: FilePath | None = None,
     progress: Progress = None,
     as_json: bool = True,
     held: Sequence[_kinescope.OpenRecording] = (),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
 
+from . import _words
 from .errors import ArgumentError
 
 __all__ = ["Array", "ArrayComparison", "Tolerance", "compare_arrays", "to_numpy"]
@@ -25,8 +28,8 @@ class ArrayComparison:
     Attributes:
         elements: Number of elements.
         differing: Number of elements that differ by more than the tolerance.
-        first: Index of the first of them in the order of memory, or `None`.
-        largest: The largest absolute difference of two elements, also of those within the tolerance.
+        first: Index of the first of them, where the last dimension runs fastest, or `None`.
+        largest: The largest finite distance of two elements, also of those within the tolerance.
     """
 
     elements: int
@@ -60,11 +63,14 @@ def to_numpy(tensor: Any) -> Array:
         ArgumentError: The array is on a device that the host cannot read, or NumPy does not have its element type.
     """
     if isinstance(tensor, np.ndarray) or not hasattr(tensor, "__dlpack_device__"):
-        return np.asarray(tensor)
-    for name, call in (("detach", True), ("cpu", True), ("get", True)):
+        try:
+            return np.asarray(tensor)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"NumPy cannot make an array of this {type(tensor).__name__}: {error}") from error
+    for name in ("detach", "cpu", "get"):
         # Tensors that are part of a gradient, or in device memory, have no DLPack capsule that NumPy takes.
         needed = name == "detach" or int(tensor.__dlpack_device__()[0]) not in _HOST_DEVICES
-        if call and needed and hasattr(tensor, name):
+        if needed and hasattr(tensor, name):
             tensor = getattr(tensor, name)()
         if isinstance(tensor, np.ndarray):
             return tensor
@@ -78,42 +84,48 @@ def to_numpy(tensor: Any) -> Array:
     return array
 
 
-def compare_arrays(expected: Any, got: Array, tolerance: Tolerance = None) -> ArrayComparison:
+def compare_arrays(expected: Any, got: Any, tolerance: Tolerance = None) -> ArrayComparison:
     """Compares two arrays by the rule of `kinescope replay --tolerance`.
 
-    Two elements are the same if they are equal, if both are not a number, or if both are finite and their distance is at
-    most the larger of the absolute limit and the relative limit times the expected magnitude.
+    Two elements are the same if they are equal, if both are not a number, or if their distance is finite and at most the
+    larger of the absolute limit and the relative limit times the expected magnitude. The parts of complex numbers are
+    equal one by one, and their distance is that of the complex plane. Distances of integers are exact.
+
+    Elements are compared in the order of their indices, the last one fastest. Shapes may differ in all but the order of
+    the same sides.
 
     Args:
         expected: The expected array, as `to_numpy` takes it.
         got: The other array. If its elements are bytes, they are taken as elements of the expected type.
-        tolerance: `None`: equal. A number: limit, absolute and relative. Two numbers: absolute and relative limit.
+        tolerance: `None`: equal. A number: limit, absolute and relative. A tuple: absolute and relative limit.
 
     Raises:
-        ArgumentError: The arrays have different numbers of elements or other element types, or the tolerance is not valid.
+        ArgumentError: The arrays have different numbers of elements, other element types, or elements that are not truth
+            values, integers, real or complex numbers; or the tolerance is not valid.
     """
-    wanted = to_numpy(expected)
-    if got.dtype == np.uint8 and wanted.dtype != np.uint8 and got.nbytes == wanted.nbytes:
-        got = np.ascontiguousarray(got).reshape(-1).view(wanted.dtype)
-    if got.size != wanted.size:
-        raise ArgumentError(f"the array has {wanted.size} elements, the output has {got.size}")
-    if got.dtype != wanted.dtype:
-        raise ArgumentError(f"the array has elements of type {wanted.dtype}, the output of type {got.dtype}")
     absolute, relative = _limits(tolerance)
-    a, b = np.ravel(wanted), np.ravel(got)
-    same = a == b
-    if a.dtype.kind == "f":
-        same |= np.isnan(a) & np.isnan(b)
-    # Integers of 64 bits keep all their digits in the wider type.
-    wide: Any = np.longdouble if a.dtype.kind in "iu" else np.float64
-    with np.errstate(invalid="ignore", over="ignore"):
-        left: Any = a.astype(wide)
-        right: Any = b.astype(wide)
-        distance = np.abs(left - right)
-        finite = np.isfinite(left) & np.isfinite(right)
-        same |= finite & (distance <= np.maximum(absolute, relative * np.abs(left)))
+    wanted, other = _to_numbers(to_numpy(expected), "array"), to_numpy(got)
+    if other.dtype == np.uint8 and wanted.dtype != np.uint8 and other.nbytes == wanted.nbytes:
+        flat = np.ascontiguousarray(other).reshape(-1)
+        # A byte of a device is true if it is not 0.
+        other = flat != 0 if wanted.dtype.kind == "b" else flat.view(wanted.dtype)
+    other = _to_numbers(other, "output")
+    if other.size != wanted.size:
+        raise ArgumentError(f"the array has {wanted.size} elements, the output has {other.size}")
+    if other.dtype != wanted.dtype:
+        raise ArgumentError(f"the array has elements of type {wanted.dtype}, the output of type {other.dtype}")
+    sides, other_sides = ([side for side in array.shape if side != 1] for array in (wanted, other))
+    if wanted.size and sides != other_sides and sorted(sides) == sorted(other_sides):
+        shapes = f"the array has the shape {wanted.shape}, the output {other.shape}"
+        raise ArgumentError(f"{shapes}: their sides are in another order (transpose one of them)")
+    a, b = np.ravel(wanted), np.ravel(other)
+    with np.errstate(all="ignore"):
+        same = _are_equal(a, b)
+        distance, limit = _measure(a, b, absolute, relative)
+        seen = distance[np.isfinite(distance)]
+        if absolute or relative:
+            same |= np.isfinite(distance) & (distance <= limit)
     differing = np.flatnonzero(~same)
-    seen = distance[np.isfinite(distance)]
     return ArrayComparison(
         elements=int(a.size),
         differing=int(differing.size),
@@ -122,8 +134,52 @@ def compare_arrays(expected: Any, got: Array, tolerance: Tolerance = None) -> Ar
     )
 
 
+def _to_numbers(array: Array, what: str) -> Array:
+    """Returns an array of numbers in the byte order of this machine."""
+    if array.dtype.kind not in "biufc":
+        kinds = "truth values, integers, real or complex numbers"
+        raise ArgumentError(f"the elements of the {what} are no numbers: they are of type {array.dtype} (expected {kinds})")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _are_equal(a: Array, b: Array) -> Array:
+    """Returns which elements are equal, or both not a number, in each part."""
+    if a.dtype.kind == "c":
+        return _are_equal(a.real, b.real) & _are_equal(a.imag, b.imag)
+    equal: Array = a == b
+    return equal | (np.isnan(a) & np.isnan(b)) if a.dtype.kind == "f" else equal
+
+
+def _measure(a: Array, b: Array, absolute: float, relative: float) -> tuple[Array, Array]:
+    """Returns the distance of each pair of elements, and the largest distance that is still the same."""
+    if a.dtype.kind in "biu":
+        # The difference modulo 2^64 of the larger and the smaller one is their distance, whatever their signs are.
+        wide = np.int64 if a.dtype.kind == "i" else np.uint64
+        low, high = (bound.astype(wide).view(np.uint64) for bound in (np.minimum(a, b), np.maximum(a, b)))
+        signed = a.astype(wide)
+        magnitude = np.where(signed < 0, -signed.view(np.uint64), signed.view(np.uint64))
+        limit = np.maximum(absolute, relative * magnitude.astype(np.float64))
+        # Numbers of 64 bits are not compared with a float, which has 53 bits.
+        whole = np.where(limit < 2.0**64, limit, 0).astype(np.uint64)
+        return high - low, np.where(limit < 2.0**64, whole, np.uint64(2**64 - 1))
+    left = a.astype(np.result_type(a.dtype, np.float64))
+    return np.abs(left - b), np.maximum(absolute, relative * np.abs(left))
+
+
 def _limits(tolerance: Tolerance) -> tuple[float, float]:
-    limits = tolerance if isinstance(tolerance, tuple) else (tolerance or 0.0, tolerance or 0.0)
-    if len(limits) != 2 or not all(np.isfinite(limit) and limit >= 0 for limit in limits):
-        raise ArgumentError(f"{tolerance!r} is no tolerance (expected a number, or an absolute and a relative one)")
+    """Returns the absolute and the relative limit."""
+    limits: tuple[Any, ...] = (0.0, 0.0) if tolerance is None else (tolerance, tolerance)
+    if isinstance(tolerance, tuple):
+        limits = tolerance
+    try:
+        valid = len(limits) == 2 and all(_is_number(limit) and 0 <= float(limit) < math.inf for limit in limits)
+    except OverflowError:
+        valid = False
+    if not valid:
+        expected = "a number, or a tuple of an absolute and a relative limit, finite and not negative"
+        raise ArgumentError(f"{_words.describe(tolerance)} is no tolerance (expected {expected})")
     return float(limits[0]), float(limits[1])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
