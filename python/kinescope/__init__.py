@@ -10,11 +10,11 @@
 Tables offer the Arrow PyCapsule interface: `polars.DataFrame(table)`, `pyarrow.table(table)` and DuckDB take them.
 """
 
-import sys as _sys
 from pathlib import Path as _Path
 
 from . import _kinescope
 from ._kinescope import EventBatches, Table
+from ._program import program_words as _program_words
 from .annotations import is_recorded, mark, name, range
 from .arrays import ArrayComparison
 from .comparison import Difference, diff
@@ -66,8 +66,8 @@ __all__ = [
 ]
 
 # Targets such as cuda:0 need a worker process: this interpreter runs the command line for them.
-if _sys.executable:
-    _kinescope.set_program_words([_sys.executable, "-m", "kinescope"])
+if _program_words():
+    _kinescope.set_program_words(_program_words())
 
 # The recorder that `record --with cuda` loads into programs is in this package.
 _kinescope.set_library_folder(_Path(__file__).resolve().parent)

@@ -13,6 +13,9 @@ from .errors import ArgumentError
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
+# A word of the command line.
+Word = Union[str, float, Path]
+
 # Addresses, events and numbers of bytes have 64 bits.
 MAX_NUMBER = 2**64 - 1
 
@@ -52,6 +55,11 @@ def text(value: Any, what: str) -> str:
         raise ArgumentError(f"{what} is {value!r}, which is not valid Unicode") from error
     # Subclasses such as numpy.str_ become plain texts.
     return str(value)
+
+
+def optional_text(value: Any, what: str) -> str | None:
+    """Returns a text, or `None` for `None`. Raises as `text` does."""
+    return None if value is None else text(value, what)
 
 
 def texts(values: Any, what: str) -> list[str]:

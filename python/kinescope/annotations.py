@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from . import _words
 from .errors import ArgumentError
 
 __all__ = ["is_recorded", "mark", "name", "range"]
@@ -77,7 +78,7 @@ def is_recorded() -> bool:
 
 
 def _check_name(text: str, what: str) -> bytes:
-    encoded = text.encode()
+    encoded = _words.text(text, f"the name of {what}").encode()
     if not 1 <= len(encoded) <= 200 or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text):
         raise ArgumentError(f"the name of {what} needs 1 to 200 bytes without control characters: {text!r}")
     return encoded
@@ -107,10 +108,15 @@ def range(name: str) -> Iterator[None]:
 
 
 def mark(text: str) -> None:
-    """Leaves a note at the current call. With `record --range marks`, `begin` and `end` limit the recorded part."""
+    """Leaves a note at the current call. With `record --range marks`, `begin` and `end` limit the recorded part.
+
+    Raises:
+        ArgumentError: The note is no text.
+    """
+    encoded = _words.text(text, "a note").encode()
     recorder = _recorder()
     if recorder is not None:
-        recorder.mark(text.encode().replace(b"\0", b" "))
+        recorder.mark(encoded.replace(b"\0", b" "))
 
 
 def name(name: str, tensor: Any) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import _calls
+from . import _calls, _words
 from ._calls import Progress
+from .errors import ArgumentError
 from .recordings import Recording
 
 
@@ -26,9 +27,8 @@ class Difference:
     def __init__(self, a: Recording, b: Recording, words: list[str], progress: Progress) -> None:
         self.a = a
         self.b = b
-        self._words = ["diff", str(a.path), str(b.path), *words]
-        self._held = [a._open, b._open]
-        self.report, _ = _calls.run(self._words, path=a.path, progress=progress, held=self._held)
+        self._words = ["diff", a._word, b._word, *words]
+        self.report, _ = _calls.run(self._words, path=a.path, progress=progress, held=[a._open, b._open])
 
     @property
     def same(self) -> bool:
@@ -53,7 +53,8 @@ class Difference:
         return not self.same
 
     def __str__(self) -> str:
-        text, _ = _calls.run_bytes(self._words, path=self.a.path, as_json=False, held=self._held)
+        held = [self.a._open, self.b._open]
+        text, _ = _calls.run_bytes(self._words, path=self.a.path, as_json=False, held=held)
         return text.decode()
 
     def __repr__(self) -> str:
@@ -77,11 +78,17 @@ def diff(
         ignore: What is not compared, such as `"register JS1_AFFINITY"` or `"mappings"`.
 
     Raises:
-        ArgumentError: A rule is not valid.
+        ArgumentError: A rule is not valid, one of the two is no `Recording`, or they are two versions of one file.
         OpenError: A recording is damaged.
     """
-    words: list[str] = []
-    for option, rules in (("--tolerance", tolerance), ("--ignore", ignore)):
-        for rule in [rules] if isinstance(rules, str) else rules:
-            words += [option, rule]
+    for recording in (a, b):
+        if not isinstance(recording, Recording):
+            got = _words.describe(recording)
+            raise ArgumentError(f"{got} is no Recording: `kinescope.open` opens one, `outcome.recording` is one")
+    # A verb knows an open recording by its path: it would compare the first with itself.
+    if a._word == b._word and a._signature != b._signature:
+        text = f"{a.path}: the file has changed between the two recordings: give the versions different names"
+        raise ArgumentError(text, str(a.path))
+    words = [_words.option("--tolerance", rule) for rule in _words.texts(tolerance, "the tolerance")]
+    words += [_words.option("--ignore", rule) for rule in _words.texts(ignore, "the argument 'ignore'")]
     return Difference(a, b, words, progress)

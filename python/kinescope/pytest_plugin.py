@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
 
 import kinescope
+from kinescope._calls import Path
 from kinescope.recordings import Recording
 from kinescope.replay import Outcome
 
 
 def assert_same(
-    recording: Recording | str | FilePath,
-    outcome: Outcome | Recording,
+    recording: Recording | Path,
+    outcome: Outcome | Recording | Path,
     tolerance: str | Iterable[str] = (),
     ignore: str | Iterable[str] = (),
 ) -> None:
@@ -26,13 +26,14 @@ def assert_same(
 
     Args:
         recording: The recording, or its path.
-        outcome: The outcome of a replay, or a recording.
+        outcome: The outcome of a replay, or a recording, or its path.
         tolerance: Rules for elements, such as `"buffer logits absolute 1e-5"`.
         ignore: What is not compared, such as `"mappings"`.
     """
     __tracebackhide__ = True
     first = recording if isinstance(recording, Recording) else kinescope.open(recording)
-    second = outcome.recording if isinstance(outcome, Outcome) else outcome
+    other = outcome.recording if isinstance(outcome, Outcome) else outcome
+    second = other if isinstance(other, Recording) else kinescope.open(other)
     difference = kinescope.diff(first, second, tolerance=tolerance, ignore=ignore)
     if difference.same:
         return
@@ -56,7 +57,7 @@ def replay() -> Any:
     It returns the outcome.
     """
 
-    def run(path: str | FilePath | Recording, on: str, **inputs: Any) -> Outcome:
+    def run(path: Path | Recording, /, on: str, **inputs: Any) -> Outcome:
         recording = path if isinstance(path, Recording) else kinescope.open(path)
         return recording.edit(**inputs).plan(on=on).run()
 

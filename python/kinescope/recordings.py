@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path as FilePath
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _calls, _kinescope
+from . import _calls, _kinescope, _words
 from ._calls import Path, Progress
 from .errors import ArgumentError, RecordingWarning
 
@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from .tuning import Launch
 
 Table = _kinescope.Table
+Word = _words.Word
 EventBatches = _kinescope.EventBatches
-
-
-def _check_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """Returns names of columns as a list. A single text would be a list of letters."""
-    if isinstance(columns, str):
-        raise ArgumentError(f"the columns are a text (expected a list of names, such as [{columns!r}])")
-    return None if columns is None else list(columns)
 
 
 class Picture:
@@ -47,8 +41,12 @@ class Picture:
         return self.png
 
     def save(self, path: Path) -> None:
-        """Writes the picture to a file."""
-        FilePath(path).write_bytes(self.png)
+        """Writes the picture to a file.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        _words.file_path(path).write_bytes(self.png)
 
     def __repr__(self) -> str:
         return f"<kinescope.Picture of {len(self.png)} bytes>"
@@ -65,7 +63,7 @@ class Buffer:
 
     def __init__(self, recording: Recording, name: str) -> None:
         self._recording = recording
-        self.name = name
+        self.name = _words.text(name, "the name of a buffer")
 
     def numpy(self, event: int | None = None) -> np.ndarray[Any, Any]:
         """Returns the content before an event as an array with the recorded element type and shape.
@@ -78,17 +76,21 @@ class Buffer:
             a `RecordingWarning` says so.
 
         Raises:
-            Error: The recording has no such buffer.
+            ArgumentError: The event is no whole number from 0.
+            Error: The recording has no such buffer, or no such event.
         """
-        array: np.ndarray[Any, Any] = self._recording._read(["--buffer", self.name], event, ".npy")
+        array: np.ndarray[Any, Any] = self._recording._read([_words.option("--buffer", self.name)], event, ".npy")
         return array
 
     def __repr__(self) -> str:
-        return f"<kinescope.Buffer '{self.name}'>"
+        return f"<kinescope.Buffer {self.name!r}>"
 
 
 class Recording:
-    """An open recording.
+    """An open recording. `kinescope.open` opens one.
+
+    It may be used by several threads at the same time. A `with` block closes it at its end; without one, it is closed
+    when it is no longer used. A pickled recording is the path of its file, which is opened again.
 
     Attributes:
         path: Its file or folder.
@@ -97,36 +99,80 @@ class Recording:
     path: FilePath
 
     def __init__(self, path: Path, progress: Progress = None) -> None:
-        self.path = FilePath(path)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.path = _words.file_path(path)
+        # The word that verbs get: they know the open recording by it.
+        self._word = _words.path_word(path)
+        self._folder: _calls.TemporaryFolder | None = None
+        self._signature = _find_signature(self.path)
         with _calls.observe(progress) as observer:
-            self._open = _kinescope.OpenRecording(os.fspath(path), observer)
+            self._held: _kinescope.OpenRecording | None = _kinescope.OpenRecording(self._word, observer)
+
+    @property
+    def _open(self) -> _kinescope.OpenRecording:
+        if self._held is None:
+            raise ArgumentError(f"{self.path}: the recording is closed", str(self.path))
+        return self._held
 
     @property
     def event_count(self) -> int:
         """The number of events."""
         return self._open.event_count
 
-    def report(self, verb: str, *arguments: str, progress: Progress = None) -> Any:
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._held is None
+
+    def close(self) -> None:
+        """Closes the recording. Every later call raises `ArgumentError`; tables that exist keep their rows."""
+        self._held = None
+
+    def __enter__(self) -> Recording:
+        self._open  # noqa: B018 - a closed recording cannot be entered
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __copy__(self) -> Recording:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Recording:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recording, (os.path.abspath(self.path),)
+
+    def _has_changed(self) -> bool:
+        """Returns whether the file is no longer the one that was opened."""
+        return _find_signature(self.path) != self._signature
+
+    def report(self, verb: str, *arguments: Word, progress: Progress = None) -> Any:
         """Returns the report of any verb that reads a recording, such as `report("last-writer", "c")`.
 
         The keys are those of `--json` in docs/json.md. Addresses are texts such as `"0x1000"`.
 
         Args:
             verb: Name of the verb.
-            arguments: Its arguments after the recording.
+            arguments: Its arguments after the recording: texts, numbers and paths, as on the command line. A text that
+                begins with `-` is an option, and a path is not.
 
         Raises:
             ArgumentError: The verb or an argument is not valid.
         """
-        words = [verb, str(self.path), *arguments]
+        words = self._command(verb, arguments)
         return _calls.run(words, path=self.path, progress=progress, held=[self._open])[0]
 
-    def text(self, verb: str, *arguments: str, progress: Progress = None) -> str:
+    def text(self, verb: str, *arguments: Word, progress: Progress = None) -> str:
         """Returns what a verb prints on the command line."""
-        words = [verb, str(self.path), *arguments]
+        words = self._command(verb, arguments)
         text, _ = _calls.run_bytes(words, path=self.path, progress=progress, as_json=False, held=[self._open])
         return text.decode()
+
+    def _command(self, verb: str, arguments: Sequence[Word]) -> list[str]:
+        return [_words.text(verb, "the verb"), self._word, *_words.raw_words(arguments, "the arguments")]
 
     def info(self) -> dict[str, Any]:
         """Returns what the recording holds: GPU, recorder, counts. The keys are those of `kinescope info --json`."""
@@ -140,7 +186,11 @@ class Recording:
     def events(
         self, where: str | None = None, *, columns: Sequence[str] | None = None, progress: Progress = None
     ) -> Table:
-        """Returns the events, one row for each.
+        """Returns the events, one row for each, as a table in memory.
+
+        The whole table is built before the function returns, on all cores: about 100 bytes for each event. Use it to sort,
+        to join, or to read rows more than once. For a recording that is larger than the memory, for the first rows
+        only, or to begin before the last row is built, use `stream_events`. `where` and `columns` make both smaller.
 
         Columns: `event` (index), `kind`, `time_ns` (nanoseconds, or `time_ticks`), `thread`, `space`, `offset` (bytes),
         `register`, `width` (bytes), `value`, `means`.
@@ -154,14 +204,15 @@ class Recording:
             ArgumentError: There is no such column, or a column is named twice.
         """
         with _calls.observe(progress) as observer:
-            return self._open.events(where, _check_columns(columns), observer)
+            return self._open.events(_words.optional_text(where, "the argument 'where'"), _words.column_names(columns), observer)
 
     def stream_events(
         self, where: str | None = None, *, columns: Sequence[str] | None = None, progress: Progress = None
     ) -> EventBatches:
         """Returns the rows of `events` in batches that are built while they are read.
 
-        The memory that it takes does not grow with the recording. `for table in recording.stream_events():` gives a
+        The memory that it takes does not grow with the recording. Use it for one pass over a long recording, and `events`
+        for a table in memory. The function returns when the filter has selected its events. `for table in recording.stream_events():` gives a
         table of at most 65,536 rows each time. `pyarrow.RecordBatchReader.from_stream` and DuckDB take it as a stream.
         Each loop and each consumer begins with the first event.
 
@@ -174,7 +225,7 @@ class Recording:
             ArgumentError: There is no such column, or a column is named twice.
         """
         with _calls.observe(progress) as observer:
-            return self._open.stream_events(where, _check_columns(columns), observer)
+            return self._open.stream_events(_words.optional_text(where, "the argument 'where'"), _words.column_names(columns), observer)
 
     def table(self, name: str, *, progress: Progress = None) -> Table:
         """Returns a table that `kinescope export` writes.
@@ -186,7 +237,7 @@ class Recording:
             ArgumentError: There is no such table.
         """
         with _calls.observe(progress) as observer:
-            return self._open.table(name, observer)
+            return self._open.table(_words.text(name, "the name of a table"), observer)
 
     def jobs(self, *, progress: Progress = None) -> Table:
         """Returns the submits, one row for each, with the first job of the chain.
@@ -219,6 +270,10 @@ class Recording:
 
         Args:
             place: Its event; or the name of its kernel or a part of it, with `:N` for launch number N of it, from 0.
+                `kinescope.tune` raises an `Error` if it does not exist.
+
+        Raises:
+            ArgumentError: The place is neither a text nor a whole number from 0.
         """
         from .tuning import Launch
 
@@ -238,9 +293,15 @@ class Recording:
         Args:
             address: GPU address, or the name of a buffer or register, as `kinescope references` takes it.
             space: Index of the address space, from 0.
+
+        Raises:
+            ArgumentError: The address or the space is neither a text nor a whole number from 0.
+            Error: There is no such buffer, register or address space.
         """
-        place = hex(address) if isinstance(address, int) else address
-        report = self.report("references", place, "--space", str(space))
+        what = "the address"
+        place = _words.text(address, what) if isinstance(address, str) else hex(_words.number(address, what))
+        # A name may begin with a minus.
+        report = self.report("references", _space_option(space), "--", place)
         return _calls.table("references", report["references"])
 
     def registers(self, event: int | None = None) -> Table:
@@ -251,11 +312,19 @@ class Recording:
 
         Args:
             event: The event, counted from 0. `None`: at the end.
+
+        Raises:
+            ArgumentError: The event is no whole number from 0.
+            Error: The recording has no such event.
         """
-        return self._open.registers(event, None)
+        return self._open.registers(_optional_event(event), None)
 
     def buffer(self, name: str) -> Buffer:
-        """Returns a buffer by its name. `Buffer.numpy` raises an `Error` if it does not exist."""
+        """Returns a buffer by its name. `Buffer.numpy` raises an `Error` if it does not exist.
+
+        Raises:
+            ArgumentError: The name is no text.
+        """
         return Buffer(self, name)
 
     def memory(self, va: int, n: int, event: int | None = None, *, space: int = 0) -> bytes:
@@ -269,22 +338,27 @@ class Recording:
 
         Returns:
             `n` bytes. Bytes that the recording does not hold are 0, and a `RecordingWarning` says so.
+
+        Raises:
+            ArgumentError: A number is no whole number from 0, or the bytes end beyond 64 bits.
+            Error: The recording has no such event or address space, or `n` is too large.
         """
-        if va < 0 or n < 0:
-            raise ArgumentError("an address and a number of bytes are not negative", str(self.path))
-        words = [hex(va), "--bytes", str(n), "--space", str(space)]
+        va, n = _words.number(va, "the address"), _words.number(n, "the number of bytes")
+        if va + n > 2**64:
+            raise ArgumentError(f"{n} bytes at {va:#x} end beyond an address of 64 bits", str(self.path))
+        words = [hex(va), _words.option("--bytes", n), _space_option(space)]
         content: bytes = self._read(words, event, ".bin")
         return content
 
     def _read(self, words: Sequence[str], event: int | None, suffix: str) -> Any:
-        at = [] if event is None else ["--event", str(event)]
-        with tempfile.TemporaryDirectory(prefix="kinescope-") as folder:
-            to = FilePath(folder) / f"memory{suffix}"
-            report = self.report("memory", *words, *at, "-o", str(to))
-            for hole in report["holes"]:
-                text = f"{self.path}: {hole['va']}: {hole['bytes']} bytes {hole['state']}, read as 0"
-                warnings.warn(text, RecordingWarning, stacklevel=3)
-            return np.load(to, allow_pickle=False) if suffix == ".npy" else to.read_bytes()
+        at = [] if event is None else [_words.option("--event", _optional_event(event))]
+        folder = _calls.TemporaryFolder()
+        to = folder.path / f"memory{suffix}"
+        report = self.report("memory", *words, *at, "-o", to)
+        for hole in report["holes"]:
+            text = f"{self.path}: {hole['va']}: {hole['bytes']} bytes {hole['state']}, read as 0"
+            warnings.warn(text, RecordingWarning, stacklevel=3)
+        return np.load(to, allow_pickle=False) if suffix == ".npy" else to.read_bytes()
 
     def picture(
         self,
@@ -297,6 +371,8 @@ class Recording:
     ) -> Picture:
         """Draws a panel of the window, or the whole window.
 
+        The file is opened again. If it has changed, the picture shows the new content, and a `RecordingWarning` says so.
+
         Args:
             panel: Name of the panel, such as `"page-tables"` or `"memory"`. `None`: the window.
             event: The current event. `None`: the one that the window opens at.
@@ -308,11 +384,36 @@ class Recording:
             ArgumentError: There is no such panel, or a number is out of range.
             Error: This machine cannot render.
         """
-        return Picture(_kinescope.render(os.fspath(self.path), panel, event, list(size), scale, light))
+        panel = _words.optional_text(panel, "the name of a panel")
+        event = _optional_event(event)
+        if event is not None and event > self.event_count:
+            counted = f"the recording has {self.event_count} events, counted from 0"
+            raise ArgumentError(f"{self.path}: event {event} does not exist ({counted})", str(self.path))
+        try:
+            width, height = (float(side) for side in size)
+        except (TypeError, ValueError) as error:
+            text = f"the size is {_words.describe(size)} (expected a width and a height in points)"
+            raise ArgumentError(text, str(self.path)) from error
+        try:
+            scale = float(scale)
+        except (TypeError, ValueError) as error:
+            text = f"the scale is {_words.describe(scale)} (expected a number of pixels per point)"
+            raise ArgumentError(text, str(self.path)) from error
+        if not isinstance(light, (bool, np.bool_)):
+            raise ArgumentError(f"the argument 'light' is {_words.describe(light)} (expected True or False)", str(self.path))
+        if self._has_changed():
+            text = f"{self.path}: the file has changed since it was opened: the picture shows the new content"
+            warnings.warn(text, RecordingWarning, stacklevel=2)
+        return Picture(_kinescope.render(self._word, panel, event, [width, height], scale, bool(light)))
 
     def link(self, event: int = 0) -> str:
-        """Returns a `kinescope:` link that opens the recording at an event."""
-        link: str = self.report("link", "--at", str(event))["link"]
+        """Returns a `kinescope:` link that opens the recording at an event.
+
+        Raises:
+            ArgumentError: The event is no whole number from 0.
+            Error: The recording has no such event.
+        """
+        link: str = self.report("link", _words.option("--at", _words.number(event, "the event")))["link"]
         return link
 
     def export(
@@ -328,18 +429,27 @@ class Recording:
 
         Returns:
             The report of `kinescope export --json`.
+
+        Raises:
+            ArgumentError: There is no such table or format, or the path is no path.
+            FilterError: The filter is not valid.
+            Error: The file cannot be written.
         """
-        words = ["-o", os.fspath(to)]
-        for option, value in (("--table", table), ("--to", format), ("--where", where)):
+        words = ["-o", _words.path_word(to)]
+        for option, name, value in (("--table", "table", table), ("--to", "format", format), ("--where", "where", where)):
             if value is not None:
-                words += [option, value]
+                words.append(_words.option(option, _words.text(value, f"the argument '{name}'")))
         report: dict[str, Any] = self.report("export", *words)
         return report
 
-    def edit(self, **inputs: Any) -> Edits:
+    def edit(self, /, **inputs: Any) -> Edits:
         """Returns new contents of inputs for a replay: `recording.edit(image=array)`.
 
-        An array has the element type of the buffer and as many elements. Without arguments the replay is unchanged.
+        An array has the element type of the buffer and as many elements; it is an array of NumPy or of another library, as
+        `kinescope.arrays.to_numpy` takes it. Bytes are the content of the memory. Without arguments the replay is unchanged.
+
+        Raises:
+            ArgumentError: An array has elements that no buffer has.
         """
         from .replay import Edits
 
@@ -352,17 +462,36 @@ class Recording:
         return diff(self, other, **options)
 
     def __repr__(self) -> str:
-        return f"<kinescope.Recording '{self.path}' of {self.event_count} events>"
+        content = "closed" if self._held is None else f"of {self._held.event_count} events"
+        return f"<kinescope.Recording '{self.path}' {content}>"
+
+
+def _find_signature(path: FilePath) -> tuple[int, ...] | None:
+    """Returns what tells a file from its later versions, or `None` if there is no file."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _optional_event(event: int | None) -> int | None:
+    return None if event is None else _words.number(event, "the event")
+
+
+def _space_option(space: int) -> str:
+    return _words.option("--space", _words.number(space, "the address space", 2**32 - 1))
 
 
 def open(path: Path, *, progress: Progress = None) -> Recording:
     """Opens a recording, or imports anything that Kinescope imports.
 
     Args:
-        path: A `.kine` file, or a file or folder of another tool.
+        path: A `.kine` file, or a file or folder of another tool: a text, bytes or a `Path`.
         progress: `True` for a bar of tqdm, or a function of the step and its fraction.
 
     Raises:
+        ArgumentError: The path is no path.
         OpenError: The path cannot be read as a recording.
     """
     return Recording(path, progress)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 
-from . import _calls
-from ._calls import Progress
+from . import _calls, _words
+from ._calls import Path, Progress
 from ._kinescope import Table
-from .arrays import Array, ArrayComparison, Tolerance, compare_arrays
+from .arrays import Array, ArrayComparison, Tolerance, compare_arrays, to_numpy
 from .errors import ArgumentError, ReplayError
-from .recordings import Recording
+from .recordings import Recording, Word
 
 
 class Edits:
@@ -31,31 +30,44 @@ class Edits:
 
     def __init__(self, recording: Recording, inputs: Mapping[str, Any]) -> None:
         self.recording = recording
-        self.inputs = {name: np.asarray(array) for name, array in inputs.items()}
-        self._folder = tempfile.TemporaryDirectory(prefix="kinescope-")
+        self.inputs = {}
+        self._folder = _calls.TemporaryFolder()
         self._arguments: list[str] = []
-        for number, (name, array) in enumerate(self.inputs.items()):
-            if "=" in name or not name:
+        for number, (name, content) in enumerate(inputs.items()):
+            if "=" in _words.text(name, "the name of an input") or not name:
                 raise ArgumentError(f"'{name}' is no name of a buffer", str(recording.path))
-            if array.dtype.hasobject:
-                raise ArgumentError(f"input '{name}' has elements of type object", str(recording.path))
-            file = FilePath(self._folder.name) / f"input{number}.npy"
-            np.save(file, np.ascontiguousarray(array), allow_pickle=False)
-            self._arguments += ["--input", f"{name}={file}"]
+            if isinstance(content, (bytes, bytearray, memoryview)):
+                # The memory as it is, whatever the type of its elements.
+                self.inputs[name] = np.frombuffer(content, np.uint8)
+                file = self._folder.path / f"input{number}.bin"
+                file.write_bytes(content)
+            else:
+                self.inputs[name] = _to_input(name, content, recording)
+                file = self._folder.path / f"input{number}.npy"
+                np.save(file, np.ascontiguousarray(self.inputs[name]), allow_pickle=False)
+            self._arguments.append(_words.option("--input", f"{name}={file}"))
 
-    def plan(self, on: str, *, options: Iterable[str] = (), progress: Progress = None) -> Plan:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Edits, (self.recording, self._contents())
+
+    def _contents(self) -> dict[str, Any]:
+        """Returns what a new object of this class takes as inputs."""
+        is_raw = [argument.endswith(".bin") for argument in self._arguments]
+        return {name: array.tobytes() if raw else array for raw, (name, array) in zip(is_raw, self.inputs.items())}
+
+    def plan(self, on: str, *, options: Iterable[Word] = (), progress: Progress = None) -> Plan:
         """Compiles and verifies the replay on a target, without running it.
 
         Args:
             on: Name of the target; `kinescope.targets` lists them.
-            options: More options of `kinescope plan` and `kinescope replay`, such as `"--graph"`.
+            options: More options of `kinescope plan` and `kinescope replay`, such as `["--graph"]`.
 
         Raises:
             PlanError: The recording has no plan for the target.
             TargetError: The target cannot be used.
             ArgumentError: An option is not valid.
         """
-        return Plan(self, on, list(options), progress)
+        return Plan(self, _words.text(on, "the target"), _words.raw_words(options, "the options"), progress)
 
     def __repr__(self) -> str:
         return f"<kinescope.Edits of {', '.join(self.inputs) or 'nothing'}>"
@@ -77,7 +89,7 @@ class Plan:
     def __init__(self, edits: Edits, target: str, options: list[str], progress: Progress) -> None:
         self.edits = edits
         self.target = target
-        self._words = ["--on", target, *edits._arguments, *options]
+        self._words = [_words.option("--on", target), *edits._arguments, *options]
         self.report = edits.recording.report("plan", *self._words, progress=progress)
 
     @property
@@ -89,23 +101,23 @@ class Plan:
         """Returns where the plan differs from the recording: `kind`, `event`, `detail`."""
         return _calls.table("rewrites", self.report["rewrite_list"])
 
-    def run(self, *, options: Iterable[str] = (), progress: Progress = None) -> Outcome:
+    def run(self, *, options: Iterable[Word] = (), progress: Progress = None) -> Outcome:
         """Replays on the target. The recording is compiled again for the target's current memory.
 
         Args:
-            options: More options of `kinescope replay`, such as `"--tolerance", "out0=f32:1e-5"`.
+            options: More options of `kinescope replay`, such as `["--tolerance", "out0=f32:1e-5"]`.
             progress: `True` for a bar of tqdm, or a function of the step and its fraction.
 
         Raises:
             TargetError: The target cannot be used, or was lost.
             KeyboardInterrupt: Ctrl-C stopped the replay.
         """
-        folder = tempfile.TemporaryDirectory(prefix="kinescope-")
-        at = FilePath(folder.name)
-        words = [*self._words, *options, "-o", str(at / "outcome.kine")]
+        folder = _calls.TemporaryFolder()
+        at = folder.path
+        words = [*self._words, *_words.raw_words(options, "the options"), "-o", str(at / "outcome.kine")]
         files = {name: at / f"output{number}.npy" for number, name in enumerate(self.outputs)}
         for name, file in files.items():
-            words += ["--output", f"{name}={file}"]
+            words.append(_words.option("--output", f"{name}={file}"))
         report = self.edits.recording.report("replay", *words, progress=progress)
         return Outcome(self, report, files, folder)
 
@@ -129,7 +141,7 @@ class Outcome:
     report: dict[str, Any]
 
     def __init__(
-        self, plan: Plan, report: dict[str, Any], files: dict[str, FilePath], folder: tempfile.TemporaryDirectory[str]
+        self, plan: Plan, report: dict[str, Any], files: dict[str, FilePath], folder: _calls.TemporaryFolder
     ) -> None:
         self.plan = plan
         self.report = report
@@ -160,8 +172,8 @@ class Outcome:
         Raises:
             ReplayError: The run left no recording.
         """
-        if self._recording is None:
-            file = FilePath(self._folder.name) / "outcome.kine"
+        if self._recording is None or self._recording.is_closed:
+            file = self._folder.path / "outcome.kine"
             if not file.exists():
                 reason = self.report["failure"] or "the run left no recording"
                 raise ReplayError(reason, str(self.plan.edits.recording.path))
@@ -193,7 +205,7 @@ class Outcome:
             name: The output.
             tensor: The expected array; `kinescope.arrays.to_numpy` lists what it may be. The output has as many elements.
                 An output of bytes is taken as elements of the array's type.
-            tolerance: `None`: equal. A number: absolute and relative limit. Two numbers: absolute and relative limit.
+            tolerance: `None`: equal. A number: absolute and relative limit. A tuple: absolute and relative limit.
 
         Raises:
             ReplayError: The replay left no such output.
@@ -214,12 +226,33 @@ class Outcome:
         """Returns each submit: `index`, `submit_event`, `head_va`, `done`, `status`, `computed`, `why_not`, `duration_ns`."""
         return _calls.table("job_outcomes", self.report["job_outcomes"])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the outcome as a recording to a file."""
-        FilePath(path).write_bytes(self.recording.path.read_bytes())
+    def save(self, path: Path) -> None:
+        """Writes the outcome as a recording to a file.
+
+        Raises:
+            ReplayError: The run left no recording.
+            OSError: The file cannot be written.
+        """
+        to = _words.file_path(path)
+        shutil.copyfile(self.recording.path, to)
 
     def __repr__(self) -> str:
         return f"<kinescope.Outcome: {self.verdict}>"
+
+
+def _to_input(name: str, content: Any, recording: Recording) -> Array:
+    """Returns the content of an input as an array with elements that a buffer can have."""
+    try:
+        array = to_numpy(content)
+    except ArgumentError as error:
+        raise ArgumentError(f"input '{name}': {error}", str(recording.path)) from error
+    if array.dtype.kind == "b":
+        array = array.view(np.uint8)
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        expected = "integers, or floating-point numbers of 16, 32 or 64 bits; bytes are raw memory"
+        text = f"input '{name}' has elements of type {array.dtype} (expected {expected})"
+        raise ArgumentError(text, str(recording.path))
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def targets() -> Table:

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
-from . import _calls
+from . import _calls, _words
 from ._calls import Progress
 from ._kinescope import Table
 from .errors import ArgumentError
-from .recordings import Recording
+from .recordings import Recording, Word
 
 __all__ = ["Launch", "Tuning", "tune"]
 
-Values = Union[int, str, Iterable[Any]]
+Values = Union[int, _words.Path, Iterable[Any]]
 
 # Options of `kinescope tune` that take a list of values, by the name of the axis.
 _LISTS = {
@@ -42,6 +42,12 @@ class Launch:
 
     recording: Recording
     place: int | str
+
+    def __post_init__(self) -> None:
+        place = self.place
+        what = "the place of a launch"
+        checked = _words.text(place, what) if isinstance(place, str) else _words.number(place, what)
+        object.__setattr__(self, "place", checked)
 
 
 class Tuning:
@@ -83,6 +89,9 @@ class Tuning:
         speed_up: float | None = self.report["speed_up"]
         return speed_up
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tuning, (self.launch, self.report)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
         return self._table.__arrow_c_stream__(requested_schema)
 
@@ -105,7 +114,7 @@ def tune(
     *,
     on: str = "cuda:0",
     inputs: Mapping[str, Any] | None = None,
-    options: Iterable[str] = (),
+    options: Iterable[Word] = (),
     progress: Progress = None,
 ) -> Tuning:
     """Measures a recorded launch with other dimensions, bounds or code, and compares the results with the recorded ones.
@@ -113,13 +122,15 @@ def tune(
     Args:
         launch: The launch, from `Recording.launch`.
         space: Values of each axis: `block`, `block_y`, `block_z`, `grid`, `grid_y`, `grid_z` (numbers of threads and
-            blocks), `shared` (bytes), `cache` (`none`, `shared`, `l1`, `equal`), `max_registers`, `launch_bounds` (pairs
-            of maximum threads and minimum blocks), `module` (files of other code). A value is a number, a list, a
-            `range`, or a text such as `"32..=1024"` (doubling).
+            blocks), `shared` (bytes), `cache` (`none`, `shared`, `l1`, `equal`), `max_registers`, `launch_bounds`, `module`
+            (files of other code). A value is a number, a list, a `range`, or a text such as `"32..=1024"` (doubling).
+            A launch bound is what `__launch_bounds__` takes: maximum threads of a block, or a tuple of these and minimum
+            blocks on a multiprocessor. So `(256, 4)` is one bound, `[(256, 4), (128, 8)]` are two, and `[256, 128]` are two
+            without minimum blocks.
         tolerance: Rules for memory, such as `"f32:1e-5"` or `"arg0=f16:2ulp"`. Without one, memory must be equal.
         on: The target, such as `cuda:0` or `agent:NAME/cuda0`.
         inputs: New contents of inputs.
-        options: More options of `kinescope tune`, such as `"--repeat", "20"`.
+        options: More options of `kinescope tune`, such as `["--repeat", 20]`.
         progress: `True` for a bar of tqdm, or a function of the step and its fraction.
 
     Raises:
@@ -129,34 +140,70 @@ def tune(
     """
     from .replay import Edits
 
-    words = ["--on", on, "--launch", str(launch.place)]
+    if not isinstance(launch, Launch):
+        raise ArgumentError(f"{_words.describe(launch)} is no Launch: `Recording.launch` returns one")
+    if not isinstance(space, Mapping):
+        raise ArgumentError(f"the space is {_words.describe(space)} (expected a dictionary of axes and their values)")
+    words = [_words.option("--on", _words.text(on, "the target")), _words.option("--launch", launch.place)]
     for axis, values in space.items():
         words += _axis_words(axis, values)
-    for rule in [tolerance] if isinstance(tolerance, str) else tolerance:
-        words += ["--tolerance", rule]
+    words += [_words.option("--tolerance", rule) for rule in _words.texts(tolerance, "the tolerance")]
+    more = _words.raw_words(options, "the options")
     # The files of the inputs live as long as the edits.
     edits = Edits(launch.recording, inputs or {})
-    report = launch.recording.report("tune", *words, *edits._arguments, *options, progress=progress)
+    report = launch.recording.report("tune", *words, *edits._arguments, *more, progress=progress)
     return Tuning(launch, report)
 
 
 def _axis_words(axis: str, values: Values) -> list[str]:
     """Returns the options of an axis."""
-    if axis in ("launch_bounds", "module"):
-        words: list[str] = []
-        single: Any = values
-        is_single = isinstance(values, (str, int, os.PathLike))
-        for value in [single] if is_single else single:
-            text = ",".join(str(n) for n in value) if isinstance(value, (tuple, list)) else str(value)
-            words += [f"--{axis.replace('_', '-')}", text]
-        return words
+    if axis == "launch_bounds":
+        return [_words.option("--launch-bounds", _bound_text(bound)) for bound in _find_bounds(values)]
+    if axis == "module":
+        is_single = isinstance(values, (str, bytes, os.PathLike))
+        files = [values] if is_single else _words.items(values, "the axis 'module'", "a path or a list of paths")
+        return [_words.option("--module", _words.path_word(file, "a module")) for file in _check_filled(axis, files)]
     option = _LISTS.get(axis)
     if option is None:
         names = ", ".join([*_LISTS, "launch_bounds", "module"])
         raise ArgumentError(f"'{axis}' is no axis of a tuning (expected {names})")
-    if isinstance(values, (str, int)):
-        return [option, str(values)]
-    return [option, ",".join(str(value) for value in values)]
+    what = f"the axis '{axis}'"
+    if isinstance(values, str):
+        return [_words.option(option, _words.text(values, what))]
+    if hasattr(values, "__index__") and not isinstance(values, Iterable):
+        return [_words.option(option, _words.number(values, what))]
+    listed = _words.items(values, what, "a number, a list, a range or a text")
+    words = [value if isinstance(value, str) else str(_words.number(value, f"a value of {what}")) for value in listed]
+    return [_words.option(option, ",".join(_check_filled(axis, words)))]
+
+
+def _check_filled(axis: str, values: list[Any]) -> list[Any]:
+    if not values:
+        raise ArgumentError(f"the axis '{axis}' is empty (expected one value or more)")
+    return values
+
+
+def _find_bounds(values: Any) -> list[Any]:
+    """Returns the bounds of an axis: a number, a text and a tuple of numbers are one bound, a list has several."""
+    is_pair = isinstance(values, tuple) and not any(isinstance(value, (tuple, list, str)) for value in values)
+    if isinstance(values, str) or is_pair or not isinstance(values, Iterable):
+        return [values]
+    expected = "a number, a tuple of maximum threads and minimum blocks, or a list of these"
+    return _check_filled("launch_bounds", _words.items(values, "the axis 'launch_bounds'", expected))
+
+
+def _bound_text(bound: Any) -> str:
+    """Returns a bound as `--launch-bounds` takes it."""
+    what = "a launch bound"
+    if isinstance(bound, str):
+        return _words.text(bound, what)
+    if not isinstance(bound, Iterable):
+        return str(_words.number(bound, what))
+    numbers = _words.items(bound, what, "a number, or a tuple of maximum threads and minimum blocks")
+    if len(numbers) not in (1, 2):
+        expected = "maximum threads, or maximum threads and minimum blocks; several bounds are a list"
+        raise ArgumentError(f"{_words.describe(bound)} is no launch bound (expected {expected})")
+    return ",".join(str(_words.number(value, f"a number of {what}")) for value in numbers)
 
 
 def _rank(report: dict[str, Any]) -> list[dict[str, Any]]:
