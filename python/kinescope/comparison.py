@@ -78,7 +78,8 @@ def diff(
         ignore: What is not compared, such as `"register JS1_AFFINITY"` or `"mappings"`.
 
     Raises:
-        ArgumentError: A rule is not valid, one of the two is no `Recording`, or they are two versions of one file.
+        ArgumentError: A rule is not valid, one of the two is no `Recording`, or they are other files by the same
+            path.
         OpenError: A recording is damaged.
     """
     for recording in (a, b):
@@ -87,8 +88,8 @@ def diff(
             raise ArgumentError(f"{got} is no Recording: `kinescope.open` opens one, `outcome.recording` is one")
     # A verb knows an open recording by its path: it would compare the first with itself.
     if a._word == b._word and a._signature != b._signature:
-        text = f"{a.path}: the file has changed between the two recordings: give the versions different names"
-        raise ArgumentError(text, str(a.path))
+        text = "the recordings have the same path and other contents: open one of them by another path"
+        raise ArgumentError(f"{a.path}: {text}", str(a.path))
     words = [_words.option("--tolerance", rule) for rule in _words.texts(tolerance, "the tolerance")]
     words += [_words.option("--ignore", rule) for rule in _words.texts(ignore, "the argument 'ignore'")]
     return Difference(a, b, words, progress)

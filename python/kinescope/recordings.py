@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import _calls, _kinescope, _words
 from ._calls import Path, Progress
-from .errors import ArgumentError, RecordingWarning
+from .errors import ArgumentError, OpenError, RecordingWarning
 
 if TYPE_CHECKING:
     from .comparison import Difference
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 Table = _kinescope.Table
 Word = _words.Word
 EventBatches = _kinescope.EventBatches
+
+
+class Signature(NamedTuple):
+    """What tells a file from its later versions: device, inode, size in bytes, time of the last change in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
 
 
 class Picture:
@@ -103,7 +112,9 @@ class Recording:
         # The word that verbs get: they know the open recording by it.
         self._word = _words.path_word(path)
         self._folder: _calls.TemporaryFolder | None = None
-        self._signature = _find_signature(self.path)
+        # Later changes of the current folder have no effect on the file.
+        self._absolute = FilePath(os.path.abspath(self.path))
+        self._signature = _find_signature(self._absolute)
         with _calls.observe(progress) as observer:
             self._held: _kinescope.OpenRecording | None = _kinescope.OpenRecording(self._word, observer)
 
@@ -111,6 +122,10 @@ class Recording:
     def _open(self) -> _kinescope.OpenRecording:
         if self._held is None:
             raise ArgumentError(f"{self.path}: the recording is closed", str(self.path))
+        # The memory of the file is that of this process: a read beyond its new end would end the process.
+        if _has_lost_bytes(self._signature, _find_signature(self._absolute)):
+            text = "another program overwrote the file while it was open: open it again"
+            raise OpenError(f"{self.path}: {text}", str(self.path))
         return self._held
 
     @property
@@ -143,11 +158,7 @@ class Recording:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Recording, (os.path.abspath(self.path),)
-
-    def _has_changed(self) -> bool:
-        """Returns whether the file is no longer the one that was opened."""
-        return _find_signature(self.path) != self._signature
+        return Recording, (self._absolute,)
 
     def report(self, verb: str, *arguments: Word, progress: Progress = None) -> Any:
         """Returns the report of any verb that reads a recording, such as `report("last-writer", "c")`.
@@ -386,8 +397,9 @@ class Recording:
         """
         panel = _words.optional_text(panel, "the name of a panel")
         event = _optional_event(event)
-        if event is not None and event > self.event_count:
-            counted = f"the recording has {self.event_count} events, counted from 0"
+        count = self.event_count
+        if event is not None and event > count:
+            counted = f"the recording has {count} events, counted from 0"
             raise ArgumentError(f"{self.path}: event {event} does not exist ({counted})", str(self.path))
         try:
             width, height = (float(side) for side in size)
@@ -401,10 +413,10 @@ class Recording:
             raise ArgumentError(text, str(self.path)) from error
         if not isinstance(light, (bool, np.bool_)):
             raise ArgumentError(f"the argument 'light' is {_words.describe(light)} (expected True or False)", str(self.path))
-        if self._has_changed():
+        if _find_signature(self._absolute) != self._signature:
             text = f"{self.path}: the file has changed since it was opened: the picture shows the new content"
             warnings.warn(text, RecordingWarning, stacklevel=2)
-        return Picture(_kinescope.render(self._word, panel, event, [width, height], scale, bool(light)))
+        return Picture(_kinescope.render(self._absolute, panel, event, [width, height], scale, bool(light)))
 
     def link(self, event: int = 0) -> str:
         """Returns a `kinescope:` link that opens the recording at an event.
@@ -463,16 +475,23 @@ class Recording:
 
     def __repr__(self) -> str:
         content = "closed" if self._held is None else f"of {self._held.event_count} events"
-        return f"<kinescope.Recording '{self.path}' {content}>"
+        return f"<kinescope.Recording {str(self.path)!r} {content}>"
 
 
-def _find_signature(path: FilePath) -> tuple[int, ...] | None:
+def _find_signature(path: FilePath) -> Signature | None:
     """Returns what tells a file from its later versions, or `None` if there is no file."""
     try:
         status = path.stat()
     except (OSError, ValueError):
         return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return Signature(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _has_lost_bytes(before: Signature | None, now: Signature | None) -> bool:
+    """Returns whether a file became shorter. A file that was replaced by another one stays as it was."""
+    if before is None or now is None:
+        return False
+    return (before.device, before.inode) == (now.device, now.inode) and now.size < before.size
 
 
 def _optional_event(event: int | None) -> int | None:

@@ -89,8 +89,12 @@ class Plan:
     def __init__(self, edits: Edits, target: str, options: list[str], progress: Progress) -> None:
         self.edits = edits
         self.target = target
-        self._words = [_words.option("--on", target), *edits._arguments, *options]
-        self.report = edits.recording.report("plan", *self._words, progress=progress)
+        self._options = options
+        self.report = edits.recording.report("plan", *self._command(), progress=progress)
+
+    def _command(self) -> list[str]:
+        # The files of the edits are others in a process that got the plan from another one.
+        return [_words.option("--on", self.target), *self.edits._arguments, *self._options]
 
     @property
     def outputs(self) -> list[str]:
@@ -114,7 +118,7 @@ class Plan:
         """
         folder = _calls.TemporaryFolder()
         at = folder.path
-        words = [*self._words, *_words.raw_words(options, "the options"), "-o", str(at / "outcome.kine")]
+        words = [*self._command(), *_words.raw_words(options, "the options"), "-o", str(at / "outcome.kine")]
         files = {name: at / f"output{number}.npy" for number, name in enumerate(self.outputs)}
         for name, file in files.items():
             words.append(_words.option("--output", f"{name}={file}"))
@@ -122,7 +126,7 @@ class Plan:
         return Outcome(self, report, files, folder)
 
     def __str__(self) -> str:
-        return self.edits.recording.text("plan", *self._words)
+        return self.edits.recording.text("plan", *self._command())
 
     def __repr__(self) -> str:
         counts = f"{self.report['actions']} actions, {self.report['jobs']} jobs"
@@ -148,6 +152,10 @@ class Outcome:
         self._files = files
         self._folder = folder
         self._recording: Recording | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Its files are removed with this object.
+        raise TypeError("an Outcome cannot be pickled: its method save writes it as a recording")
 
     @property
     def verdict(self) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import polars
 import pytest
 
@@ -50,6 +51,61 @@ def test_wrong_arguments_are_refused(net):
         kinescope.tune(net.launch("nothing"), {"block": [32]})
     with pytest.raises(kinescope.Error):
         kinescope.tune(net.launch("layer:0"), {"block": [32]}, on="software:mali-g71")
+
+
+def find_bounds(launch, bounds):
+    """Returns the launch bounds of the candidates."""
+    return [point["launch_bounds"] for point in kinescope.tune(launch, {"launch_bounds": bounds}).report["points"]]
+
+
+def test_launch_bounds_are_those_of_cuda(net):
+    """A tuple is what `__launch_bounds__` takes: maximum threads of a block, minimum blocks on a multiprocessor."""
+    launch = net.launch("layer:0")
+    for bounds, expected in (
+        ((256, 4), [[256, 4]]),
+        ((256,), [[256, 0]]),
+        (256, [[256, 0]]),
+        ("256,4", [[256, 4]]),
+        ([256, 512], [[256, 0], [512, 0]]),
+        ([(256, 4), [512, 2], 1024, "512,1"], [[256, 4], [512, 2], [1024, 0], [512, 1]]),
+        (((256, 4), (512, 2)), [[256, 4], [512, 2]]),
+        (range(256, 769, 256), [[256, 0], [512, 0], [768, 0]]),
+        (np.int64(256), [[256, 0]]),
+        ((np.int32(256), np.int32(4)), [[256, 4]]),
+        (np.array([256, 512]), [[256, 0], [512, 0]]),
+        (np.array([[256, 4], [512, 2]]), [[256, 4], [512, 2]]),
+    ):
+        assert find_bounds(launch, bounds) == expected, bounds
+    for wrong in ((256, 4, 2), (64, 128, 256, 512), [], (), [()], [(1, 2, 3)], (256, 4.0), (256, -1), None, 1.5, [None]):
+        with pytest.raises(kinescope.ArgumentError, match="launch.bound"):
+            find_bounds(launch, wrong)
+
+
+def test_values_of_an_axis_are_numbers_lists_and_texts(net):
+    launch = net.launch("layer:0")
+    for values in ([64, 128], (64, 128), "64,128", "64..=128", range(64, 129, 64), np.array([64, 128]), {64: 1, 128: 2}):
+        points = kinescope.tune(launch, {"block": values}).report["points"]
+        assert sorted(point["block"][0] for point in points) == [64, 128], values
+    for values in (64, np.int32(64), [np.uint8(64)], iter([64]), "64"):
+        points = kinescope.tune(launch, {"block": values}, options=["--repeat", 2]).report["points"]
+        assert [point["block"][0] for point in points] == [64], values
+    for axis, wrong in (
+        ("block", 64.0),
+        ("block", [64.0]),
+        ("block", None),
+        ("block", True),
+        ("block", -64),
+        ("block", b"64"),
+        ("block", np.array([64.0])),
+        ("cache", ["l3"]),
+        ("cache", 5),
+        ("module", []),
+        ("module", [5]),
+        ("module", 5),
+        (5, [64]),
+    ):
+        with pytest.raises(kinescope.ArgumentError):
+            kinescope.tune(launch, {axis: wrong})
 
 
 def test_recording_replays_in_a_worker_process(net):
