@@ -29,7 +29,8 @@ from .errors import (
     ReplayError,
     TargetError,
 )
-from .recordings import Buffer, Picture, Recording, open
+from .pictures import Picture
+from .recordings import Buffer, Recording, open
 from .replay import Edits, Outcome, Plan, targets
 from .tuning import Launch, Tuning, tune
 

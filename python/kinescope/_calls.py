@@ -90,7 +90,10 @@ def run_bytes(
     as_json: bool = True,
     held: Sequence[_kinescope.OpenRecording] = (),
 ) -> tuple[bytes, int]:
-    """Runs a verb without opening the files of `held` recordings again. Returns what it prints, as JSON or as text, and its exit code."""
+    """Runs a verb without opening the files of `held` recordings again.
+
+    Returns what it prints, as JSON or as text, and its exit code.
+    """
     with observe(progress) as observer:
         return _kinescope.run_verb(list(arguments), json=as_json, progress=observer, path=path, held=list(held))
 

@@ -2,10 +2,23 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, final
+
+__all__ = [
+    "EventBatches",
+    "OpenRecording",
+    "Table",
+    "render",
+    "run_command_line",
+    "run_verb",
+    "set_library_folder",
+    "set_program_words",
+    "table_of_rows",
+]
 
 _Observer = Callable[[str, float | None], object] | None
 
+@final
 class Table:
     """Rows of a recording. Other libraries take them through the Arrow PyCapsule interface, without a copy."""
 
@@ -27,6 +40,7 @@ class Table:
         """Returns the types of the columns as a capsule of an Arrow C schema."""
     def __len__(self) -> int: ...
 
+@final
 class EventBatches:
     """Events in batches of at most 65,536 rows. Each loop and each consumer begins with the first event."""
 
@@ -44,10 +58,11 @@ class EventBatches:
         """Returns an iterator of tables, one for each batch: at least one."""
     def __len__(self) -> int: ...
 
+@final
 class OpenRecording:
     """A recording that stays open."""
 
-    def __init__(self, path: str | os.PathLike[str], progress: _Observer = None) -> None: ...
+    def __new__(cls, path: str | os.PathLike[str], progress: _Observer = None) -> OpenRecording: ...
     @property
     def event_count(self) -> int: ...
     def events(
@@ -65,7 +80,7 @@ def run_verb(
     json: bool = True,
     progress: _Observer = None,
     path: str | os.PathLike[str] | None = None,
-    held: Sequence[OpenRecording] = (),
+    held: Sequence[OpenRecording] = ...,
 ) -> tuple[bytes, int]:
     """Runs a verb without opening the files of `held` recordings again.
 

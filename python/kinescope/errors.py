@@ -5,6 +5,9 @@ Every exception is an `Error`. Its text says what failed, where, and why; `path`
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 __all__ = [
     "ArgumentError",
     "Error",
@@ -62,3 +65,19 @@ class InternalError(Error):
 
 class RecordingWarning(UserWarning):
     """A message about a recording that is no error, such as damage in a part that is left out."""
+
+
+def warn_caller(message: str) -> None:
+    """Gives a `RecordingWarning` at the place of the first caller outside the package.
+
+    The extension module calls it too.
+    """
+    # Level 1 is this function, whatever called it.
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and _is_of_package(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RecordingWarning, stacklevel=level)
+
+
+def _is_of_package(module: str) -> bool:
+    return module == "kinescope" or module.startswith("kinescope.")

@@ -1,19 +1,19 @@
-"""Recordings: events, jobs, memory, registers and pictures."""
+"""Recordings: events, jobs, memory and registers."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from . import _calls, _kinescope, _words
 from ._calls import Path, Progress
-from .errors import ArgumentError, OpenError, RecordingWarning
+from .errors import ArgumentError, OpenError, warn_caller
+from .pictures import Picture, PictureOptions
 
 if TYPE_CHECKING:
     from .comparison import Difference
@@ -26,39 +26,12 @@ EventBatches = _kinescope.EventBatches
 
 
 class Signature(NamedTuple):
-    """What tells a file from its later versions: device, inode, size in bytes, time of the last change in nanoseconds."""
+    """What tells a file from its later versions: device, inode, bytes, and time of the last change in nanoseconds."""
 
     device: int
     inode: int
     size: int
     modified_ns: int
-
-
-class Picture:
-    """A picture as PNG. A notebook shows it.
-
-    Attributes:
-        png: The bytes of the file.
-    """
-
-    png: bytes
-
-    def __init__(self, png: bytes) -> None:
-        self.png = png
-
-    def _repr_png_(self) -> bytes:
-        return self.png
-
-    def save(self, path: Path) -> None:
-        """Writes the picture to a file.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
-        _words.file_path(path).write_bytes(self.png)
-
-    def __repr__(self) -> str:
-        return f"<kinescope.Picture of {len(self.png)} bytes>"
 
 
 class Buffer:
@@ -74,7 +47,7 @@ class Buffer:
         self._recording = recording
         self.name = _words.text(name, "the name of a buffer")
 
-    def numpy(self, event: int | None = None) -> np.ndarray[Any, Any]:
+    def numpy(self, event: SupportsIndex | None = None) -> np.ndarray[Any, Any]:
         """Returns the content before an event as an array with the recorded element type and shape.
 
         Args:
@@ -214,8 +187,9 @@ class Recording:
             FilterError: The filter is not valid.
             ArgumentError: There is no such column, or a column is named twice.
         """
+        where, names = _words.optional_text(where, "the filter"), _words.column_names(columns)
         with _calls.observe(progress) as observer:
-            return self._open.events(_words.optional_text(where, "the argument 'where'"), _words.column_names(columns), observer)
+            return self._open.events(where, names, observer)
 
     def stream_events(
         self, where: str | None = None, *, columns: Sequence[str] | None = None, progress: Progress = None
@@ -223,8 +197,10 @@ class Recording:
         """Returns the rows of `events` in batches that are built while they are read.
 
         The memory that it takes does not grow with the recording. Use it for one pass over a long recording, and `events`
-        for a table in memory. The function returns when the filter has selected its events. `for table in recording.stream_events():` gives a
-        table of at most 65,536 rows each time. `pyarrow.RecordBatchReader.from_stream` and DuckDB take it as a stream.
+        for a table in memory. The function returns when the filter has selected its events, before a row is built.
+
+        `for table in recording.stream_events():` gives a table of at most 65,536 rows each time.
+        `pyarrow.RecordBatchReader.from_stream` and DuckDB take it as a stream.
         Each loop and each consumer begins with the first event.
 
         Args:
@@ -235,8 +211,9 @@ class Recording:
             FilterError: The filter is not valid.
             ArgumentError: There is no such column, or a column is named twice.
         """
+        where, names = _words.optional_text(where, "the filter"), _words.column_names(columns)
         with _calls.observe(progress) as observer:
-            return self._open.stream_events(_words.optional_text(where, "the argument 'where'"), _words.column_names(columns), observer)
+            return self._open.stream_events(where, names, observer)
 
     def table(self, name: str, *, progress: Progress = None) -> Table:
         """Returns a table that `kinescope export` writes.
@@ -276,7 +253,7 @@ class Recording:
         """
         return _calls.table("launches", self.report("launches"))
 
-    def launch(self, place: int | str) -> Launch:
+    def launch(self, place: SupportsIndex | str) -> Launch:
         """Returns a kernel launch for `kinescope.tune`.
 
         Args:
@@ -288,7 +265,7 @@ class Recording:
         """
         from .tuning import Launch
 
-        return Launch(self, place)
+        return Launch(self, place if isinstance(place, str) else _words.number(place, "the event of a launch"))
 
     def ranges(self) -> Table:
         """Returns the ranges that the recorded program named, one row for each name.
@@ -298,7 +275,7 @@ class Recording:
         """
         return _calls.table("ranges", self.info().get("ranges", []))
 
-    def references(self, address: int | str, *, space: int = 0) -> Table:
+    def references(self, address: SupportsIndex | str, *, space: SupportsIndex = 0) -> Table:
         """Returns what reads, writes, executes or names an address, one row for each reference.
 
         Args:
@@ -315,7 +292,7 @@ class Recording:
         report = self.report("references", _space_option(space), "--", place)
         return _calls.table("references", report["references"])
 
-    def registers(self, event: int | None = None) -> Table:
+    def registers(self, event: SupportsIndex | None = None) -> Table:
         """Returns the last known value of each register before an event.
 
         Columns: `space`, `offset` (bytes), `register`, `width` (bytes), `value`, `means`, `access` (`read` or `write`),
@@ -338,7 +315,9 @@ class Recording:
         """
         return Buffer(self, name)
 
-    def memory(self, va: int, n: int, event: int | None = None, *, space: int = 0) -> bytes:
+    def memory(
+        self, va: SupportsIndex, n: SupportsIndex, event: SupportsIndex | None = None, *, space: SupportsIndex = 0
+    ) -> bytes:
         """Returns memory before an event.
 
         Args:
@@ -354,28 +333,28 @@ class Recording:
             ArgumentError: A number is no whole number from 0, or the bytes end beyond 64 bits.
             Error: The recording has no such event or address space, or `n` is too large.
         """
-        va, n = _words.number(va, "the address"), _words.number(n, "the number of bytes")
-        if va + n > 2**64:
-            raise ArgumentError(f"{n} bytes at {va:#x} end beyond an address of 64 bits", str(self.path))
-        words = [hex(va), _words.option("--bytes", n), _space_option(space)]
+        start, count = _words.number(va, "the address"), _words.number(n, "the number of bytes")
+        if start + count > 2**64:
+            raise ArgumentError(f"{count} bytes at {start:#x} end beyond an address of 64 bits", str(self.path))
+        words = [hex(start), _words.option("--bytes", count), _space_option(space)]
         content: bytes = self._read(words, event, ".bin")
         return content
 
-    def _read(self, words: Sequence[str], event: int | None, suffix: str) -> Any:
+    def _read(self, words: Sequence[str], event: SupportsIndex | None, suffix: str) -> Any:
         at = [] if event is None else [_words.option("--event", _optional_event(event))]
         folder = _calls.TemporaryFolder()
         to = folder.path / f"memory{suffix}"
         report = self.report("memory", *words, *at, "-o", to)
         for hole in report["holes"]:
             text = f"{self.path}: {hole['va']}: {hole['bytes']} bytes {hole['state']}, read as 0"
-            warnings.warn(text, RecordingWarning, stacklevel=3)
+            warn_caller(text)
         return np.load(to, allow_pickle=False) if suffix == ".npy" else to.read_bytes()
 
     def picture(
         self,
         panel: str | None = None,
         *,
-        event: int | None = None,
+        event: SupportsIndex | None = None,
         size: tuple[float, float] = (1440.0, 900.0),
         scale: float = 1.0,
         light: bool = False,
@@ -395,30 +374,17 @@ class Recording:
             ArgumentError: There is no such panel, or a number is out of range.
             Error: This machine cannot render.
         """
-        panel = _words.optional_text(panel, "the name of a panel")
-        event = _optional_event(event)
+        options = PictureOptions.check(panel, _optional_event(event), size, scale, light)
         count = self.event_count
-        if event is not None and event > count:
+        if options.event is not None and options.event > count:
             counted = f"the recording has {count} events, counted from 0"
             raise ArgumentError(f"{self.path}: event {event} does not exist ({counted})", str(self.path))
-        try:
-            width, height = (float(side) for side in size)
-        except (TypeError, ValueError) as error:
-            text = f"the size is {_words.describe(size)} (expected a width and a height in points)"
-            raise ArgumentError(text, str(self.path)) from error
-        try:
-            scale = float(scale)
-        except (TypeError, ValueError) as error:
-            text = f"the scale is {_words.describe(scale)} (expected a number of pixels per point)"
-            raise ArgumentError(text, str(self.path)) from error
-        if not isinstance(light, (bool, np.bool_)):
-            raise ArgumentError(f"the argument 'light' is {_words.describe(light)} (expected True or False)", str(self.path))
         if _find_signature(self._absolute) != self._signature:
             text = f"{self.path}: the file has changed since it was opened: the picture shows the new content"
-            warnings.warn(text, RecordingWarning, stacklevel=2)
-        return Picture(_kinescope.render(self._absolute, panel, event, [width, height], scale, bool(light)))
+            warn_caller(text)
+        return options.render(self._absolute)
 
-    def link(self, event: int = 0) -> str:
+    def link(self, event: SupportsIndex = 0) -> str:
         """Returns a `kinescope:` link that opens the recording at an event.
 
         Raises:
@@ -457,8 +423,9 @@ class Recording:
     def edit(self, /, **inputs: Any) -> Edits:
         """Returns new contents of inputs for a replay: `recording.edit(image=array)`.
 
-        An array has the element type of the buffer and as many elements; it is an array of NumPy or of another library, as
-        `kinescope.arrays.to_numpy` takes it. Bytes are the content of the memory. Without arguments the replay is unchanged.
+        An array has the element type of the buffer and as many elements. It is an array of NumPy or of another library,
+        as `kinescope.arrays.to_numpy` takes it. Bytes are the content of the memory. Without arguments, the replay is
+        unchanged.
 
         Raises:
             ArgumentError: An array has elements that no buffer has.
@@ -494,11 +461,11 @@ def _has_lost_bytes(before: Signature | None, now: Signature | None) -> bool:
     return (before.device, before.inode) == (now.device, now.inode) and now.size < before.size
 
 
-def _optional_event(event: int | None) -> int | None:
+def _optional_event(event: SupportsIndex | None) -> int | None:
     return None if event is None else _words.number(event, "the event")
 
 
-def _space_option(space: int) -> str:
+def _space_option(space: SupportsIndex) -> str:
     return _words.option("--space", _words.number(space, "the address space", 2**32 - 1))
 
 

@@ -30,6 +30,9 @@ class Edits:
 
     def __init__(self, recording: Recording, inputs: Mapping[str, Any]) -> None:
         self.recording = recording
+        if not isinstance(inputs, Mapping):
+            got = _words.describe(inputs)
+            raise ArgumentError(f"the inputs are {got} (expected a dictionary of names and arrays)", str(recording.path))
         self.inputs = {}
         self._folder = _calls.TemporaryFolder()
         self._arguments: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from . import _calls, _words
 from ._calls import Progress
@@ -14,8 +14,6 @@ from .errors import ArgumentError
 from .recordings import Recording, Word
 
 __all__ = ["Launch", "Tuning", "tune"]
-
-Values = Union[int, _words.Path, Iterable[Any]]
 
 # Options of `kinescope tune` that take a list of values, by the name of the axis.
 _LISTS = {
@@ -109,7 +107,7 @@ class Tuning:
 
 def tune(
     launch: Launch,
-    space: Mapping[str, Values],
+    space: Mapping[str, object],
     tolerance: str | Iterable[str] = (),
     *,
     on: str = "cuda:0",
@@ -155,7 +153,7 @@ def tune(
     return Tuning(launch, report)
 
 
-def _axis_words(axis: str, values: Values) -> list[str]:
+def _axis_words(axis: str, values: Any) -> list[str]:
     """Returns the options of an axis."""
     if axis == "launch_bounds":
         return [_words.option("--launch-bounds", _bound_text(bound)) for bound in _find_bounds(values)]

@@ -3,13 +3,10 @@
 use kinescope::cli::{Failure, FailureKind};
 use pyo3::prelude::*;
 use std::any::Any;
-use std::ffi::CString;
 use std::path::Path;
 
-/// Python module of the exceptions.
+/// Python module of the exceptions and warnings.
 const MODULE: &str = "kinescope.errors";
-/// Level of the stack that a warning names: the caller of the package's function.
-const WARNING_LEVEL: i32 = 2;
 
 /// Returns an exception of the package. `class` is its name.
 fn create(py: Python<'_>, class: &str, message: &str, path: Option<&Path>) -> PyErr {
@@ -52,7 +49,7 @@ pub fn from_panic(py: Python<'_>, panic: &(dyn Any + Send), path: Option<&Path>)
     create(py, "InternalError", &message, path)
 }
 
-/// Warns of messages that are no errors.
+/// Warns of messages that are no errors, at the place of the caller outside the package.
 ///
 /// # Errors
 /// The exception, if the user made warnings errors.
@@ -60,10 +57,9 @@ pub fn warn(py: Python<'_>, messages: &[String]) -> PyResult<()> {
     if messages.is_empty() {
         return Ok(());
     }
-    let category = py.import(MODULE)?.getattr("RecordingWarning")?;
+    let warn = py.import(MODULE)?.getattr("warn_caller")?;
     for message in messages {
-        let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
-        PyErr::warn(py, &category, &text, WARNING_LEVEL)?;
+        warn.call1((message,))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import kinescope
+from conftest import write_log
 
 
 def test_every_exception_is_an_error():
@@ -79,6 +80,21 @@ def test_damaged_and_truncated_files_raise_or_open(samples, tmp_path):
     file.write_bytes(os.urandom(4096))
     with pytest.raises(kinescope.OpenError):
         kinescope.open(file)
+
+
+def test_warnings_have_the_place_of_their_caller(samples, tmp_path):
+    """The place is the line outside the package, whether the package or its extension module warns."""
+    recording = kinescope.open(samples / "vecadd.kine")
+    with pytest.warns(kinescope.RecordingWarning, match="not mapped") as caught:
+        recording.memory(0x10, 4)
+    places = [(warning.filename, warning.lineno) for warning in caught]
+    assert places == [(__file__, places[0][1])]
+    log = tmp_path / "cut.txt"
+    write_log(log, 100)
+    log.write_text(log.read_text() + "W 4 9.9 1 0xd00")
+    with pytest.warns(kinescope.RecordingWarning) as caught:
+        kinescope.open(log).check()
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_ctrl_c_stops_long_work(long_log):

@@ -27,7 +27,7 @@ def vecadd(samples):
     return kinescope.open(samples / "vecadd.kine")
 
 
-NAMES = ["-x.kine", "--json", "--limit=1", "-", "--", "a b.kine", "ü 日本.kine", "'\"$(x).kine", "new\nline.kine", "=x.kine"]
+NAMES = ["-x.kine", "--json", "--limit=1", "-", "--", "a b.kine", "ü 日本.kine", "'\"$(x).kine", "new\nline.kine", "=x"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,7 +109,9 @@ def test_every_text_is_a_value(vecadd, name):
 
 
 @pytest.mark.parametrize("name", ["-layer", "--repeat", "-1"])
-def test_every_text_is_a_value_of_a_tuning(stand_in, samples, name):
+def test_every_text_is_a_value_of_a_tuning(stand_in, samples, name, monkeypatch):
+    # A worker that waits for a next request keeps its environment, which other tests need.
+    monkeypatch.setenv("STAND_IN_PACE", "1")
     net = kinescope.open(samples / "cuda/net.kine")
     for call in (
         lambda: kinescope.tune(net.launch(name), {"block": [32]}),
@@ -210,6 +212,7 @@ def test_wrong_objects_are_refused(vecadd, samples):
         (lambda: vecadd.diff(5), "Recording"),
         (lambda: kinescope.tune(5, {}), "Recording.launch"),
         (lambda: kinescope.tune(vecadd.launch("x"), ["block"]), "dictionary"),
+        (lambda: kinescope.tune(vecadd.launch("x"), {}, inputs=["a"]), "dictionary"),
         (lambda: vecadd.events(progress="yes"), "progress"),
         (lambda: kinescope.open(vecadd.path, progress=5), "progress"),
         (lambda: vecadd.picture(size=5), "size"),
