@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Union
 
+import numpy as np
+
 from .errors import ArgumentError
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -94,7 +96,7 @@ def number(value: Any, what: str, maximum: int = MAX_NUMBER) -> int:
     Raises:
         ArgumentError: It is no such number, or it is larger than `maximum`.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise ArgumentError(f"{what} is {describe(value)} (expected a whole number)")
     try:
         whole = operator.index(value)
