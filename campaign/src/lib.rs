@@ -46,9 +46,9 @@ pub use queue::{
     count_targets,
 };
 pub use report::render_report;
-pub use run::{LeasedRun, Run, RunId};
+pub use run::{LeasedRun, MAX_ATTEMPTS, Run, RunId};
 pub use run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
-pub use scheduler::{CampaignEnd, CampaignOptions, MAX_ATTEMPTS, RunNotice, run_campaign, run_worker};
+pub use scheduler::{CampaignEnd, CampaignOptions, RunNotice, run_campaign, run_worker};
 pub use selector::{Labels, SelectorError, TargetSelector, parse_label};
 pub use snapshot::{CellRun, KindCounts, MatrixCell, MatrixRow, Snapshot};
 pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets, WORK_KINDS, WorkKey};

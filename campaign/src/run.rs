@@ -4,6 +4,9 @@ use crate::work::WorkItem;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
+/// Maximum number of attempts of a run. The run is reported as failed after that.
+pub const MAX_ATTEMPTS: u32 = 5;
+
 /// The id of a run: a digest of its work, its target and its repeat. It does not depend on paths or time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId([u8; 16]);

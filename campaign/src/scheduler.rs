@@ -2,17 +2,17 @@
 
 use crate::execution::{Attempt, Executor, RunMaterial, is_temporary};
 use crate::queue::{FinishedRun, QueueError, RunSource};
-use crate::run::LeasedRun;
+use crate::run::{LeasedRun, MAX_ATTEMPTS};
 use crate::run_result::RunResult;
 use kinescope_session::targets::Targets;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-/// Maximum number of attempts of a run. The run is reported as failed after that.
-pub const MAX_ATTEMPTS: u32 = 5;
 /// Time after which a lease ends. The queue's process is this one, and the time limit of a run ends a run that hangs.
 const LEASE: Duration = Duration::from_hours(24);
 /// First and longest pause before a target that cannot be reached is tried again.
@@ -212,9 +212,14 @@ impl TargetThread<'_> {
         ended
     }
 
+    fn new_executor(&self) -> Executor {
+        let options = self.options;
+        Executor::new(self.target, &options.worker, options.targets.clone(), &options.outcomes)
+    }
+
     fn run_all(&self) -> Result<CampaignEnd, QueueError> {
         let options = self.options;
-        let mut executor = Executor::new(self.target, &options.worker, options.targets.clone(), &options.outcomes);
+        let mut executor = self.new_executor();
         let mut end = CampaignEnd::default();
         let mut out_of_reach: Option<Instant> = None;
         let mut pause = PAUSES.0;
@@ -223,24 +228,33 @@ impl TargetThread<'_> {
                 end.stopped = true;
                 return Ok(end);
             }
-            let step = self.step(&mut executor, &mut end);
+            let step = self.guarded_step(&mut executor, &mut end);
             self.places.leave();
-            match step? {
-                None if self.is_worker => self.wait(&mut executor)?,
-                None => return Ok(end),
-                Some(Next::Continue) => {
+            let next = match step? {
+                Some(next) => next,
+                None if !self.is_worker => return Ok(end),
+                None => match catch_panic(|| self.wait(&mut executor)) {
+                    Ok(waited) => {
+                        waited?;
+                        continue;
+                    }
+                    Err(reason) => Next::Wait(reason),
+                },
+            };
+            match next {
+                Next::Continue => {
                     out_of_reach = None;
                     pause = PAUSES.0;
                 }
-                Some(Next::Stop) => {
+                Next::Stop => {
                     end.stopped = true;
                     return Ok(end);
                 }
-                Some(Next::GiveUp(reason)) if !self.is_worker => {
+                Next::GiveUp(reason) if !self.is_worker => {
                     end.given_up.push((self.target.to_owned(), reason));
                     return Ok(end);
                 }
-                Some(Next::Wait(reason) | Next::GiveUp(reason)) => {
+                Next::Wait(reason) | Next::GiveUp(reason) => {
                     let since = *out_of_reach.get_or_insert_with(|| {
                         (self.notice)(&RunNotice::Unavailable(self.target, &reason));
                         Instant::now()
@@ -270,8 +284,28 @@ impl TargetThread<'_> {
         }
     }
 
-    /// Takes a run and executes it. Returns `None` if no run is left.
-    fn step(&self, executor: &mut Executor, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
+    /// Does a step, and catches a panic in it: its run is an attempt that counts, and the target goes on.
+    fn guarded_step(&self, executor: &mut Executor, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
+        let mut leased = None;
+        let reason = match catch_panic(|| self.step(executor, end, &mut leased)) {
+            Ok(next) => return next,
+            Err(reason) => reason,
+        };
+        // The device may be in any state: the lease ends with the old executor.
+        *executor = self.new_executor();
+        match leased {
+            Some(leased) => self.end_lost(&leased, &reason, end),
+            None => Ok(Some(Next::Wait(reason))),
+        }
+    }
+
+    /// Takes a run and executes it. Returns `None` if no run is left. `leased` is the run until it is reported or released.
+    fn step(
+        &self,
+        executor: &mut Executor,
+        end: &mut CampaignEnd,
+        leased: &mut Option<LeasedRun>,
+    ) -> Result<Option<Next>, QueueError> {
         if !self.is_worker && !self.queue.wait_for_run(self.target, Duration::ZERO)? {
             return Ok(None);
         }
@@ -288,25 +322,30 @@ impl TargetThread<'_> {
                 false => Next::GiveUp(reason),
             }));
         }
-        let Some(mut leased) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
+        let Some(taken) = self.queue.take(self.target, &self.options.worker, LEASE)? else {
             return Ok(None);
         };
-        let material = RunMaterial::of_campaign(&leased.run.work);
-        let pending = self.queue.pending_start(&leased);
-        let attempt = executor.execute(&mut leased, &material, pending, self.progress);
+        let run = leased.insert(taken);
+        let material = RunMaterial::of_campaign(&run.run.work);
+        let pending = self.queue.pending_start(run);
+        let attempt = executor.execute(run, &material, pending, self.progress);
+        let next = self.end_attempt(run, attempt, end);
+        *leased = None;
+        next
+    }
+
+    /// Reports or releases a run after an attempt.
+    fn end_attempt(
+        &self,
+        leased: &LeasedRun,
+        attempt: Attempt,
+        end: &mut CampaignEnd,
+    ) -> Result<Option<Next>, QueueError> {
         match attempt {
-            Attempt::Done(result) => self.finish(&leased, &result, end),
-            Attempt::Lost(reason) if leased.attempt >= MAX_ATTEMPTS => {
-                let result = RunResult::lost(&leased, self.target, &self.options.worker, &reason);
-                self.finish(&leased, &result, end)
-            }
-            Attempt::Lost(reason) => {
-                self.queue.release(&leased, Some(&reason))?;
-                (self.notice)(&RunNotice::Repeated(&leased, &reason));
-                Ok(Some(Next::Continue))
-            }
+            Attempt::Done(result) => self.finish(leased, &result, end),
+            Attempt::Lost(reason) => self.end_lost(leased, &reason, end),
             Attempt::NotStarted(reason) => {
-                self.queue.release(&leased, None)?;
+                self.queue.release(leased, None)?;
                 Ok(Some(Next::Wait(reason)))
             }
             Attempt::Cancelled => {
@@ -314,14 +353,25 @@ impl TargetThread<'_> {
                     true => "the worker was stopped",
                     false => "the campaign was stopped",
                 };
-                self.queue.release(&leased, Some(reason))?;
+                self.queue.release(leased, Some(reason))?;
                 Ok(Some(Next::Stop))
             }
             Attempt::Withdrawn => {
-                self.queue.release(&leased, None)?;
+                self.queue.release(leased, None)?;
                 Ok(Some(Next::Continue))
             }
         }
+    }
+
+    /// Ends an attempt that may have executed and has no result. The run is repeated, or reported after the last attempt.
+    fn end_lost(&self, leased: &LeasedRun, reason: &str, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
+        if leased.attempt >= MAX_ATTEMPTS {
+            let result = RunResult::lost(leased, self.target, &self.options.worker, reason);
+            return self.finish(leased, &result, end);
+        }
+        self.queue.release(leased, Some(reason))?;
+        (self.notice)(&RunNotice::Repeated(leased, reason));
+        Ok(Some(Next::Continue))
     }
 
     fn finish(
@@ -336,4 +386,18 @@ impl TargetThread<'_> {
         }
         Ok(Some(Next::Continue))
     }
+}
+
+/// Does work of a target's thread. Returns the reason if it panics.
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    // Nothing that a panic leaves half changed is used again: the executor is replaced, the taken run and the counts of
+    // the end change in single assignments, and everybody who shares the queue recovers its locks.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| format!("program error: {}", describe_panic(&*payload)))
+}
+
+/// Returns the message of a panic.
+fn describe_panic(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
 }

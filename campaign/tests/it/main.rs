@@ -4,4 +4,5 @@
 mod crashes;
 mod farm;
 mod kinds;
+mod program_errors;
 mod simulators;
