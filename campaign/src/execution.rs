@@ -14,7 +14,7 @@ pub(crate) use tuning::parse_options;
 
 use crate::queue::StartAnswer;
 use crate::run::LeasedRun;
-use crate::run_result::{RunResult, unix_ms};
+use crate::run_result::{RunResult, RunVerdict, unix_ms};
 use crate::work::{InputFile, RecordingFile, WorkItem};
 use kinescope_files::{buffers, output};
 use kinescope_session::source;
@@ -188,10 +188,7 @@ impl Executor {
     }
 
     fn lease_with(&mut self, options: LeaseOptions) -> Result<&mut Lease, Stop> {
-        match self.lease(options) {
-            Err(e) if is_temporary(&e) => Err(Stop::NotStarted(e.to_string())),
-            opened => Ok(opened?),
-        }
+        self.lease(options).map_err(Stop::from_open)
     }
 
     /// Executes a leased run with the files in `material`. Nothing begins on the target before the answer of
@@ -220,18 +217,7 @@ impl Executor {
             // The device may be in any state, and a lost connection is of no use.
             self.lease = None;
         }
-        match stop {
-            // Each step reports a cancellation in its own way.
-            Stop::Refused(_) if progress.check().is_err() => Attempt::Cancelled,
-            Stop::Refused(why) => {
-                result.failure = Some(why);
-                Attempt::Done(Box::new(result))
-            }
-            Stop::Lost(why) => Attempt::Lost(why),
-            Stop::NotStarted(why) => Attempt::NotStarted(why),
-            Stop::Cancelled => Attempt::Cancelled,
-            Stop::Withdrawn => Attempt::Withdrawn,
-        }
+        end_without_outcome(stop, result, progress)
     }
 
     fn execute_work(
@@ -325,6 +311,27 @@ impl Executor {
     }
 }
 
+/// Returns what became of an attempt that has no outcome.
+fn end_without_outcome(stop: Stop, mut result: RunResult, progress: &Progress) -> Attempt {
+    match stop {
+        // Each step reports a cancellation in its own way.
+        Stop::Refused(_) | Stop::Failed(_) if progress.check().is_err() => Attempt::Cancelled,
+        Stop::Refused(why) => {
+            result.failure = Some(why);
+            Attempt::Done(Box::new(result))
+        }
+        Stop::Failed(why) => {
+            result.verdict = RunVerdict::Failed;
+            result.failure = Some(why);
+            Attempt::Done(Box::new(result))
+        }
+        Stop::Lost(why) => Attempt::Lost(why),
+        Stop::NotStarted(why) => Attempt::NotStarted(why),
+        Stop::Cancelled => Attempt::Cancelled,
+        Stop::Withdrawn => Attempt::Withdrawn,
+    }
+}
+
 /// Returns the buffers of a recording that a replay can replace.
 fn list_buffers(recording: &Recording) -> Vec<Buffer> {
     let mut all = recording.metadata.buffers.clone();
@@ -355,4 +362,54 @@ fn read_inputs(
         edits.inputs.insert(name.clone(), contents.bytes);
     }
     Ok(edits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Run;
+    use crate::work::ReplayWork;
+
+    #[test]
+    fn a_device_that_fails_is_a_failed_run_and_a_refusal_a_refused_one() {
+        let work = WorkItem::Replay(ReplayWork {
+            recording: RecordingFile {
+                path: "r.kine".into(),
+                name: "r.kine".to_owned(),
+                digest: "00".repeat(32),
+            },
+            inputs: BTreeMap::new(),
+            tolerance: Vec::new(),
+            time_limit_s: None,
+            without_containment: false,
+            keep_outcomes: Default::default(),
+        });
+        let leased = LeasedRun {
+            run: Run::new(work, "software:mali-g71", 0),
+            queued_ms: 0,
+            attempt: 1,
+            earlier_attempts: Vec::new(),
+            token: 1,
+        };
+        let end = |stop: Stop, progress: &Progress| {
+            let result = RunResult::unstarted(&leased, "software:mali-g71", "w");
+            end_without_outcome(stop, result, progress)
+        };
+        let failed = || Stop::from(ClientError::Device("it hung".to_owned()));
+        let verdict = |attempt: Attempt| match attempt {
+            Attempt::Done(result) => (result.verdict, result.failure.unwrap()),
+            other => panic!("{other:?}"),
+        };
+        let progress = Progress::new();
+        let (failure, text) = verdict(end(failed(), &progress));
+        assert_eq!(failure, RunVerdict::Failed);
+        assert!(text.contains("it hung"), "{text}");
+        let refused = Stop::Refused("rule 3".to_owned());
+        assert_eq!(
+            verdict(end(refused, &progress)),
+            (RunVerdict::Refused, "rule 3".to_owned())
+        );
+        progress.cancel();
+        assert!(matches!(end(failed(), &progress), Attempt::Cancelled));
+    }
 }

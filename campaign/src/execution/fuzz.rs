@@ -8,9 +8,8 @@ use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
 use crate::work::{FailedSeed, FuzzDetails, FuzzWork, KeptOutcomes, MAX_RUN_SEEDS, RunDetails};
 use kinescope_files::buffer_index::Buffers;
 use kinescope_files::changes::RecordedContents as _;
-use kinescope_session::replay::request::{ReplayRequest, RequestError, limit_time};
+use kinescope_session::replay::request::{ReplayRequest, limit_time};
 use kinescope_session::transfers;
-use replay_engine::client::ClientError;
 use replay_engine::plan::Edits;
 use replay_engine::run::{Outcome, Verdict};
 use std::collections::BTreeMap;
@@ -57,7 +56,8 @@ impl Execute for FuzzWork {
             ..FuzzDetails::default()
         };
         result.computed = true;
-        for seed in (self.first_seed..).take(usize::try_from(self.seeds).unwrap_or(usize::MAX)) {
+        let seeds = (self.first_seed..).take(usize::try_from(self.seeds).unwrap_or(usize::MAX));
+        replay_seeds(seeds, |seed| {
             progress.check()?;
             let edits = self.mutate(&inputs, seed);
             let replayed = self.replay(executor, &recording, &edits, result, progress)?;
@@ -78,10 +78,27 @@ impl Execute for FuzzWork {
                     },
                 );
             }
-        }
+            Ok(replayed.has_executed())
+        })?;
         fill(result, details);
         Ok(())
     }
+}
+
+/// Replays seeds one after the other. `replay` returns whether the seed may have executed. From then on, the attempt counts
+/// if the target cannot be used any more: the seeds execute again.
+fn replay_seeds(
+    seeds: impl Iterator<Item = u64>,
+    mut replay: impl FnMut(u64) -> Result<bool, Stop>,
+) -> Result<(), Stop> {
+    let mut has_executed = false;
+    for seed in seeds {
+        has_executed |= replay(seed).map_err(|stop| match has_executed {
+            true => stop.after_execution(),
+            false => stop,
+        })?;
+    }
+    Ok(())
 }
 
 /// A replay of a seed that failed.
@@ -96,8 +113,10 @@ struct FailedReplay<'a> {
 enum SeedReplay {
     /// The replay has an outcome.
     Ended(Box<Outcome>),
-    /// It was refused, or the device failed, with the reason.
+    /// It was refused, with the reason.
     Refused(String),
+    /// The device failed, with the reason.
+    DeviceFailed(String),
 }
 
 impl SeedReplay {
@@ -105,7 +124,7 @@ impl SeedReplay {
     /// ones are no failure.
     fn find_failure(&self) -> Option<String> {
         let reason = match self {
-            Self::Refused(reason) => reason.clone(),
+            Self::Refused(reason) | Self::DeviceFailed(reason) => reason.clone(),
             Self::Ended(outcome) => match (outcome.faults.first(), outcome.verdict) {
                 (Some(fault), _) => format!("event {}: {}", fault.event, fault.summary),
                 (None, Verdict::Failed) => outcome.failure.clone().unwrap_or_else(|| "the run failed".to_owned()),
@@ -113,6 +132,10 @@ impl SeedReplay {
             },
         };
         Some(reason.chars().take(200).collect())
+    }
+
+    fn has_executed(&self) -> bool {
+        !matches!(self, Self::Refused(_))
     }
 
     fn is_diverged(&self) -> bool {
@@ -132,7 +155,8 @@ impl SeedReplay {
             hasher.update(bytes);
         };
         match self {
-            Self::Refused(_) => add(b"refused"),
+            // One word for both, as in earlier campaigns that this one is compared with.
+            Self::Refused(_) | Self::DeviceFailed(_) => add(b"refused"),
             Self::Ended(outcome) => {
                 add(outcome.verdict_line().as_bytes());
                 add(&(outcome.faults.len() as u64).to_le_bytes());
@@ -221,19 +245,15 @@ impl FuzzWork {
                 result.pushed_bytes = result.pushed_bytes.saturating_add(outcome.pushed_bytes);
                 Ok(SeedReplay::Ended(Box::new(outcome)))
             }
-            Err(e) => {
-                let is_device = matches!(e, RequestError::Client(ClientError::Device(_)));
-                match Stop::from(e) {
-                    Stop::Refused(_) if progress.check().is_err() => Err(Stop::Cancelled),
-                    Stop::Refused(reason) => {
-                        if is_device {
-                            executor.free_target();
-                        }
-                        Ok(SeedReplay::Refused(reason))
-                    }
-                    stop => Err(stop),
+            Err(e) => match Stop::from(e) {
+                Stop::Refused(_) | Stop::Failed(_) if progress.check().is_err() => Err(Stop::Cancelled),
+                Stop::Refused(reason) => Ok(SeedReplay::Refused(reason)),
+                Stop::Failed(reason) => {
+                    executor.free_target();
+                    Ok(SeedReplay::DeviceFailed(reason))
                 }
-            }
+                stop => Err(stop),
+            },
         }
     }
 
@@ -312,4 +332,42 @@ fn fill(result: &mut RunResult, details: FuzzDetails) {
     }
     result.fingerprint = hasher.finalize().to_hex().to_string();
     result.details = Some(RunDetails::Fuzz(details));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replays seeds of which the one at `end` has no lease. Returns the reason, and the seeds until then.
+    fn replay_until(end: u64, has_executed: bool) -> (Stop, Vec<u64>) {
+        let mut seen = Vec::new();
+        let stop = replay_seeds(10..20, |seed| {
+            seen.push(seed);
+            match seed == end {
+                true => Err(Stop::NotStarted("the device is in use".to_owned())),
+                false => Ok(has_executed),
+            }
+        });
+        (stop.unwrap_err(), seen)
+    }
+
+    #[test]
+    fn an_attempt_counts_as_soon_as_a_seed_executed() {
+        let (stop, seen) = replay_until(10, true);
+        assert!(matches!(stop, Stop::NotStarted(_)) && seen == [10], "{stop:?}");
+        let (stop, seen) = replay_until(12, true);
+        assert!(
+            matches!(&stop, Stop::Lost(why) if why == "the device is in use") && seen == [10, 11, 12],
+            "{stop:?}"
+        );
+        // Seeds that were refused did not execute.
+        let (stop, _) = replay_until(12, false);
+        assert!(matches!(stop, Stop::NotStarted(_)), "{stop:?}");
+    }
+
+    #[test]
+    fn a_device_that_failed_has_executed_its_seed() {
+        assert!(SeedReplay::DeviceFailed("it hung".to_owned()).has_executed());
+        assert!(!SeedReplay::Refused("rule 3".to_owned()).has_executed());
+    }
 }

@@ -1,5 +1,6 @@
 //! Why a run of a campaign has no outcome.
 
+use super::is_temporary;
 use crate::file_digest::DigestError;
 use kinescope_session::replay::request::RequestError;
 use replay_engine::client::{ClientError, Stage};
@@ -9,8 +10,10 @@ use trace_core::progress::Cancelled;
 /// Why there is no outcome.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The run was refused or failed, with the reason. That is a result.
+    /// The run was refused, with the reason. That is a result.
     Refused(String),
+    /// The device failed or hung during the run, with the reason. That is a result too.
+    Failed(String),
     /// The run may have executed, and its end was not observed.
     Lost(String),
     /// The run did not execute: the target cannot be reached or leased.
@@ -21,13 +24,30 @@ pub(super) enum Stop {
     Withdrawn,
 }
 
+impl Stop {
+    /// Returns why a target could not be opened. One that may be there later does not end the run.
+    pub(super) fn from_open(e: ClientError) -> Self {
+        match is_temporary(&e) {
+            true => Self::NotStarted(e.to_string()),
+            false => e.into(),
+        }
+    }
+
+    /// Returns the reason for a run of which a part has executed: its attempt counts.
+    pub(super) fn after_execution(self) -> Self {
+        match self {
+            Self::NotStarted(why) => Self::Lost(why),
+            stop => stop,
+        }
+    }
+}
+
 impl From<ClientError> for Stop {
     fn from(e: ClientError) -> Self {
         let text = e.to_string();
         match &e {
             ClientError::Cancelled => return Self::Cancelled,
-            // The device hung or failed: that is a result.
-            ClientError::Device(_) => return Self::Refused(text),
+            ClientError::Device(_) => return Self::Failed(text),
             ClientError::Unreachable { .. }
             | ClientError::Busy { .. }
             | ClientError::Preempted { .. }
@@ -70,5 +90,46 @@ impl From<DigestError> for Stop {
 impl From<Cancelled> for Stop {
     fn from(_: Cancelled) -> Self {
         Self::Cancelled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(stage: Stage) -> ClientError {
+        ClientError::Lost {
+            stage,
+            reason: "the other end closed the connection".to_owned(),
+        }
+    }
+
+    fn busy() -> ClientError {
+        ClientError::Busy {
+            device: "mali-g71".to_owned(),
+            holder: "somebody".to_owned(),
+            since_s: 3,
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_counts_from_the_upload_on() {
+        for stage in [Stage::Upload, Stage::Run, Stage::Download] {
+            assert!(matches!(Stop::from(lost(stage)), Stop::Lost(_)), "{stage:?}");
+        }
+        for stage in [Stage::Reach, Stage::Pair, Stage::Lease] {
+            assert!(matches!(Stop::from(lost(stage)), Stop::NotStarted(_)), "{stage:?}");
+            assert!(matches!(Stop::from(lost(stage)).after_execution(), Stop::Lost(_)));
+        }
+        assert!(matches!(Stop::from_open(lost(Stage::Lease)), Stop::NotStarted(_)));
+    }
+
+    #[test]
+    fn a_busy_target_is_waited_for_and_a_device_that_fails_is_a_result() {
+        assert!(matches!(Stop::from_open(busy()), Stop::NotStarted(_)));
+        assert!(matches!(Stop::from(busy()), Stop::NotStarted(_)));
+        assert!(matches!(Stop::from(busy()).after_execution(), Stop::Lost(_)));
+        let failed = Stop::from(ClientError::Device("it hung".to_owned()));
+        assert!(matches!(failed.after_execution(), Stop::Failed(why) if why.contains("it hung")));
     }
 }
