@@ -108,6 +108,8 @@ pub struct ReplayJudge {
     lease: Option<Lease>,
     /// Signature of the first candidate, which is the whole recording; `None` before its replay.
     whole: Option<Option<FailureSignature>>,
+    /// The error of the target that ended the search.
+    target_error: Option<ClientError>,
 }
 
 impl ReplayJudge {
@@ -123,6 +125,7 @@ impl ReplayJudge {
             device,
             lease,
             whole: None,
+            target_error: None,
         }
     }
 
@@ -147,6 +150,12 @@ impl ReplayJudge {
             text: signature.to_string(),
             failed: signature.failed,
         })
+    }
+
+    /// Takes the error of the target that ended the search; `None` if another reason ended it.
+    #[must_use]
+    pub fn take_target_error(&mut self) -> Option<ClientError> {
+        self.target_error.take()
     }
 
     /// Creates a judge for an open target that fits a recording. If it does not run candidates, they are only compiled
@@ -187,6 +196,11 @@ impl ReplayJudge {
             Err(RequestError::Client(ClientError::Cancelled)) => return Err(Stop::Cancelled),
             Err(RequestError::Client(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_)))) => {
                 return Ok(CandidateResult::Unknown(format!("the plan is refused: {e}")));
+            }
+            Err(RequestError::Client(e)) => {
+                let why = e.to_string();
+                self.target_error = Some(e);
+                return Err(Stop::Failed(why));
             }
             Err(e) => return Err(Stop::Failed(e.to_string())),
         };
