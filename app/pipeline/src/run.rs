@@ -20,6 +20,7 @@ use kinescope_session::targets::Targets;
 use replay_engine::plan::Budgets;
 use replays::ReplayJob;
 pub use report::{LoopReport, OutputReport, RunReport, RunVerdict, StageReport};
+pub use results::TargetError;
 use results::{FinishedStage, StageFailure, StageResult};
 use schedule::{Schedule, Task};
 use std::collections::BTreeMap;
@@ -48,10 +49,12 @@ pub struct RunRequest<'a> {
     pub accepts_no_containment: bool,
     /// Whether a device is reset between two stages also where the plans allow to leave it out.
     pub keeps_resets: bool,
+    /// Whether a replay whose end was not observed is the result of its stage. Otherwise it is a [`TargetError`].
+    pub keeps_lost_runs: bool,
 }
 
 impl<'a> RunRequest<'a> {
-    /// Creates a request with default limits and no changed inputs.
+    /// Creates a request with default limits and no changed inputs, which keeps lost runs.
     #[must_use]
     pub fn new(targets: &'a Targets, on: Vec<NamedTarget>) -> Self {
         Self {
@@ -61,6 +64,7 @@ impl<'a> RunRequest<'a> {
             budgets: Budgets::default(),
             accepts_no_containment: false,
             keeps_resets: false,
+            keeps_lost_runs: true,
         }
     }
 }
@@ -133,6 +137,10 @@ pub struct RunResult {
     pub outputs: Vec<TensorData>,
     /// Whether a stage could not be started: its target cannot be leased, or its plan is refused.
     pub is_unstarted: bool,
+    /// The error of the target that ended the run; `None` if it came to its end, or another reason ended it.
+    pub target_error: Option<TargetError>,
+    /// Whether a replay may have executed on a target: it has a result, or it was cancelled when the run ended.
+    pub has_executed: bool,
 }
 
 /// Runs a pipeline. `observe` is called on this thread at the start and the end of each stage. Cancelling `progress` ends
@@ -186,6 +194,8 @@ pub fn run(
             started: Instant::now(),
             report: empty_report(pipeline),
             is_unstarted: false,
+            target_error: None,
+            has_executed: false,
         };
         // The end of the coordinator closes the queues, which ends the threads and frees the leases.
         coordinator.run(&finished, outcomes, observe, progress)

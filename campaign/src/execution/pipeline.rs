@@ -1,13 +1,13 @@
 //! The execution of a pipeline: its stages on the target of the run, those with a label on their own.
 
 use super::stop::Stop;
-use super::{Execute, Executor, RunMaterial, is_temporary};
+use super::{Execute, Executor, RunMaterial};
 use crate::run_result::{RunResult, RunVerdict};
 use crate::work::{KeptOutcomes, PipelineDetails, PipelineWork, RunDetails};
 use kinescope_files::output::OutputError;
 use kinescope_pipeline::{
     FolderResources, NamedTarget, OutcomeSink, Pipeline, RunError, RunRequest, RunResult as PipelineResult,
-    RunVerdict as PipelineVerdict, run as run_pipeline,
+    RunVerdict as PipelineVerdict, TargetError, run as run_pipeline,
 };
 use kinescope_session::replay::request::limit_time;
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +28,7 @@ impl Execute for PipelineWork {
         result.gpu.clone_from(&executor.lease_for_run()?.info().gpu_name);
         // The stages lease the targets themselves.
         executor.free_target();
+        self.check_labels(executor)?;
         let own = NamedTarget {
             label: None,
             name: executor.target.clone(),
@@ -41,6 +42,8 @@ impl Execute for PipelineWork {
         let mut request = RunRequest::new(&targets, on);
         request.budgets = limit_time(self.time_limit_s);
         request.accepts_no_containment = self.without_containment;
+        // The run is repeated instead.
+        request.keeps_lost_runs = false;
         for (name, input) in &self.inputs {
             let path = material.checked(&input.path, &input.digest, progress)?;
             request.inputs.insert(name.clone(), path.to_owned());
@@ -58,12 +61,12 @@ impl Execute for PipelineWork {
         } = kept;
         result.outcome = stored.outcome;
         result.failure = stored.failure;
-        let ended = ended.map_err(|e| match e {
+        let mut ended = ended.map_err(|e| match e {
             RunError::Cancelled => Stop::Cancelled,
             e => Stop::Refused(e.to_string()),
         })?;
-        if ended.is_unstarted {
-            self.check_targets(executor, &ended)?;
+        if let Some(stop) = take_repeat(&mut ended) {
+            return Err(stop);
         }
         fill(result, &pipeline, &ended);
         if let Some((stage, bytes)) = last
@@ -91,24 +94,32 @@ impl PipelineWork {
         opened.map_err(|e| refused(&e))
     }
 
-    /// Decides about a run whose stage could not be started: whether its targets can be reached now.
-    fn check_targets(&self, executor: &mut Executor, ended: &PipelineResult) -> Result<(), Stop> {
-        let others = self.labels.values().cloned();
-        for target in std::iter::once(executor.target.clone()).chain(others) {
-            match executor.targets.open(&target) {
-                Err(e) if is_temporary(&e) => {
-                    // A stage that ran makes it an attempt that counts.
-                    let mut stages = ended.report.stages.iter();
-                    let has_run = stages.any(|s| s.target.is_some() && s.verdict == PipelineVerdict::Match);
-                    return Err(match has_run {
-                        false => Stop::NotStarted(e.to_string()),
-                        true => Stop::Lost(e.to_string()),
-                    });
-                }
-                _ => {}
-            }
+    /// Checks that the targets of stages with a label can be leased now. Otherwise the run does not start: stages before
+    /// the one whose target is busy would run again.
+    fn check_labels(&self, executor: &Executor) -> Result<(), Stop> {
+        for target in self.labels.values() {
+            executor.targets.open(target).map_err(Stop::from_open)?;
         }
         Ok(())
+    }
+}
+
+/// Returns why the run is repeated, if its target was lost or cannot be used now. Other errors are results.
+fn take_repeat(ended: &mut PipelineResult) -> Option<Stop> {
+    let stop = match ended.target_error.take()? {
+        TargetError::Open { error, .. } => Stop::from_open(error),
+        TargetError::Replay(error) => Stop::from(error),
+    };
+    let stop = match ended.has_executed {
+        true => stop.after_execution(),
+        false => stop,
+    };
+    // The failure names the stage too.
+    let failure = ended.report.failure.clone();
+    match stop {
+        Stop::Lost(why) => Some(Stop::Lost(failure.unwrap_or(why))),
+        Stop::NotStarted(why) => Some(Stop::NotStarted(failure.unwrap_or(why))),
+        _ => None,
     }
 }
 
@@ -180,4 +191,79 @@ impl OutcomeSink for KeptStages<'_> {
 
 fn elapsed_ns(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kinescope_pipeline::RunReport;
+    use replay_engine::client::{ClientError, Stage};
+
+    /// Returns a run that a target ended at its stage `add`.
+    fn ended(error: TargetError, has_executed: bool) -> PipelineResult {
+        PipelineResult {
+            report: RunReport {
+                pipeline: "p.kpipe".to_owned(),
+                title: String::new(),
+                verdict: PipelineVerdict::Failed,
+                failure: Some(format!("stage 'add': {error}")),
+                stages: Vec::new(),
+                loops: Vec::new(),
+                outputs: Vec::new(),
+                uploaded_bytes: 0,
+                saved_bytes: 0,
+                resets: 0,
+                wall_ns: 0,
+                warnings: Vec::new(),
+            },
+            outputs: Vec::new(),
+            is_unstarted: error.is_unstarted(),
+            target_error: Some(error),
+            has_executed,
+        }
+    }
+
+    fn busy() -> TargetError {
+        let error = ClientError::Busy {
+            device: "mali-g71".to_owned(),
+            holder: "somebody".to_owned(),
+            since_s: 3,
+        };
+        TargetError::Open {
+            message: error.to_string(),
+            error,
+        }
+    }
+
+    fn lost(stage: Stage) -> TargetError {
+        TargetError::Replay(ClientError::Lost {
+            stage,
+            reason: "the other end closed the connection".to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_pipeline_is_repeated_by_the_class_of_its_targets_error() {
+        let waits = take_repeat(&mut ended(busy(), false));
+        assert!(
+            matches!(&waits, Some(Stop::NotStarted(why)) if why.starts_with("stage 'add': ")),
+            "{waits:?}"
+        );
+        assert!(matches!(take_repeat(&mut ended(busy(), true)), Some(Stop::Lost(_))));
+        for stage in [Stage::Upload, Stage::Run, Stage::Download] {
+            let repeated = take_repeat(&mut ended(lost(stage), false));
+            assert!(
+                matches!(&repeated, Some(Stop::Lost(why)) if why.starts_with("stage 'add': ")),
+                "{repeated:?}"
+            );
+        }
+        // A device that fails, and one that is not there, are results.
+        let failed = TargetError::Replay(ClientError::Device("it hung".to_owned()));
+        assert!(take_repeat(&mut ended(failed, false)).is_none());
+        let missing = TargetError::Replay(ClientError::NoDevice {
+            device: "mali-g72".to_owned(),
+            known: "mali-g71".to_owned(),
+        });
+        assert!(take_repeat(&mut ended(missing, false)).is_none());
+    }
 }

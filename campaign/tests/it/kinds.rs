@@ -2,11 +2,13 @@
 
 use crate::farm::{Farm, G71, sample};
 use kinescope_campaign::{
-    CellChange, CellDifference, CellVerdict, MatrixError, RunDetails, RunQueue as _, RunResult, RunVerdict, Summary,
-    compare, render_report, write_table,
+    Attempt, CellChange, CellDifference, CellVerdict, Executor, MatrixError, RunDetails, RunMaterial, RunQueue as _,
+    RunResult, RunSource as _, RunVerdict, Summary, compare, render_report, write_table,
 };
+use kinescope_session::targets::Targets;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
 use trace_core::registers::RegisterMap;
@@ -109,6 +111,39 @@ fn pipelines_run_on_each_target_and_name_the_stage_that_fails() {
     assert!(bad[0].failure.as_ref().unwrap().contains("stage 'update'"), "{bad:?}");
     assert_eq!(summary.unequal_cells(), 0);
     assert!(column(&farm, "out", "failed_parts").contains(&"update".to_owned()));
+}
+
+#[test]
+fn a_pipeline_whose_labelled_target_is_busy_does_not_start() {
+    let text = format!(
+        "targets = [{G71:?}]\n[[pipelines]]\npath = \"two.kpipe\"\nlabels = {{ second = \"software:mali-g52\" }}\n"
+    );
+    let farm = Farm::with_files(&["vecadd.kine", "vecadd-g52.kine"], &text, |folder| {
+        let pipeline = "version = 1\n[inputs.x]\ntype = \"f32\"\nshape = [1024]\nfile = \"x.bin\"\n\
+            [stages.once]\nrecording = \"vecadd.kine\"\ninputs = { a = \"inputs.x\", b = \"inputs.x\" }\noutputs = [\"c\"]\n\
+            [stages.twice]\nrecording = \"vecadd-g52.kine\"\ninputs = { a = \"once.c\", b = \"inputs.x\" }\noutputs = [\"c\"]\n\
+            target = \"second\"\n[outputs]\nsum = \"twice.c\"\n";
+        std::fs::write(folder.join("two.kpipe"), pipeline).unwrap();
+        std::fs::write(folder.join("x.bin"), [0; 4096]).unwrap();
+    });
+    let (folder, queue) = farm.open("out");
+    let targets = Targets::new(None);
+    let held = targets.open("software:mali-g52").unwrap();
+    let mut leased = queue.take(G71, "w", Duration::from_secs(60)).unwrap().unwrap();
+    let mut executor = Executor::new(G71, "w", targets, &folder.outcomes_path());
+    let material = RunMaterial::of_campaign(&leased.run.work);
+    let mut execute = || executor.execute(&mut leased, &material, None, &Progress::new());
+    let attempt = execute();
+    assert!(
+        matches!(&attempt, Attempt::NotStarted(why) if why.contains("in use")),
+        "{attempt:?}"
+    );
+    drop(held);
+    let attempt = execute();
+    assert!(
+        matches!(&attempt, Attempt::Done(result) if result.verdict == RunVerdict::Match),
+        "{attempt:?}"
+    );
 }
 
 #[test]
@@ -284,7 +319,7 @@ fn seeds_mutate_inputs_in_the_same_way_each_time() {
 }
 
 /// Writes a copy of the digits whose replay diverges at job 2.
-fn write_diverging(folder: &Path) {
+pub fn write_diverging(folder: &Path) {
     let mut recording = trace_core::container::open(&sample("digits.kine")).unwrap();
     let map = RegisterMap::for_recording(&recording).unwrap();
     let timeline = trace_core::timeline::derive(&recording, map, &Progress::new()).unwrap();

@@ -4,5 +4,7 @@
 mod crashes;
 mod farm;
 mod kinds;
+mod lossy_agent;
+mod lost_connections;
 mod program_errors;
 mod simulators;

@@ -29,11 +29,13 @@ fn random(seed: &mut u64, below: u64) -> u64 {
 /// Writes a campaign of one sample on these targets.
 fn write_campaign(folder: &Path, targets: &[String], repeats: u32) {
     std::fs::copy(root().join("sample-traces/vecadd.kine"), folder.join("vecadd.kine")).unwrap();
-    let targets: Vec<String> = targets.iter().map(|t| format!("\"{t}\"")).collect();
-    let text = format!(
-        "version = 1\nname = \"farm\"\nrepeats = {repeats}\ntarget-wait = 120\ntargets = [{}]\n[[recordings]]\npath = \"vecadd.kine\"\n",
-        targets.join(", ")
-    );
+    write_description(folder, targets, repeats, "[[recordings]]\npath = \"vecadd.kine\"\n");
+}
+
+/// Writes the description of a campaign of one table on these targets.
+fn write_description(folder: &Path, targets: &[String], repeats: u32, table: &str) {
+    let text =
+        format!("version = 1\nname = \"farm\"\nrepeats = {repeats}\ntarget-wait = 120\ntargets = {targets:?}\n{table}");
     std::fs::write(folder.join("c.toml"), text).unwrap();
 }
 
@@ -209,6 +211,43 @@ fn run_with_kills(folder: &Path, agents: usize, repeats: u32) {
     let repeated = results.iter().filter(|r| r.is_repeated()).count();
     println!("{} runs; {kills} kills; {repeated} runs repeated", results.len());
     print_ratio(&results, took);
+}
+
+#[test]
+fn agents_are_killed_while_pipelines_run_and_every_run_matches() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, keys) = (folder.path(), folder.path().join("keys"));
+    let mut farm = start_agents(folder, &keys, 3);
+    let targets: Vec<String> = farm.iter().map(|a| a.target.clone()).collect();
+    let kmeans = root().join("sample-pipelines/kmeans/kmeans.kpipe");
+    let table = format!("[[pipelines]]\npath = {:?}\n", kmeans.display().to_string());
+    write_description(folder, &targets, 10, &table);
+    let mut seed = u64::from(std::process::id());
+    let (mut kills, begun) = (0, Instant::now());
+    let mut child = start_run(folder, &keys, &[]);
+    let mut next_kill = begun + Duration::from_millis(300);
+    let code = loop {
+        assert!(begun.elapsed() < Duration::from_secs(300), "the campaign does not end");
+        std::thread::sleep(Duration::from_millis(10));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        // Each agent dies three times, so that no run can lose all of its attempts.
+        if kills < 9 && Instant::now() >= next_kill {
+            farm[kills % 3].restart();
+            kills += 1;
+            next_kill = Instant::now() + Duration::from_millis(100 + random(&mut seed, 200));
+        }
+    };
+    let took = begun.elapsed();
+    assert_eq!(code, Some(0));
+    let results = check_results(folder, 30);
+    let repeated = results.iter().filter(|r| r.is_repeated()).count();
+    println!(
+        "30 pipelines; {kills} kills; {repeated} runs repeated; {} ms",
+        took.as_millis()
+    );
+    assert!(kills > 0, "no agent was killed");
 }
 
 /// A process that was killed while it created the queue left a file that no other process could open.

@@ -2,7 +2,7 @@
 
 use super::replays::ReplayJob;
 use super::report::{LoopReport, RunReport, RunVerdict, StageReport};
-use super::results::{FinishedStage, StageFailure, StageResult};
+use super::results::{FinishedStage, StageFailure, StageResult, TargetError};
 use super::schedule::{LoopEnd, RoundEnd, Schedule, Task, is_failure};
 use super::{ModuleJob, OutcomeSink, RunError, RunEvent, RunRequest, RunResult};
 use crate::pipeline::{CheckedWork, Pipeline};
@@ -26,6 +26,9 @@ pub(super) struct Coordinator<'a> {
     pub started: Instant,
     pub report: RunReport,
     pub is_unstarted: bool,
+    pub target_error: Option<TargetError>,
+    /// Whether a replay may have executed, other than the one of `target_error`.
+    pub has_executed: bool,
 }
 
 impl Coordinator<'_> {
@@ -79,6 +82,8 @@ impl Coordinator<'_> {
             report: self.report.clone(),
             outputs,
             is_unstarted: self.is_unstarted,
+            target_error: self.target_error.take(),
+            has_executed: self.has_executed,
         })
     }
 
@@ -135,21 +140,29 @@ impl Coordinator<'_> {
             .stages
             .get(ended.stage)
             .is_some_and(|s| matches!(s.work, CheckedWork::Replay(_)));
-        let is_unstarted = matches!(ended.result, Err(StageFailure::Unstarted(_)));
+        self.has_executed |= is_replay && matches!(ended.result, Ok(_) | Err(StageFailure::Cancelled));
+        let is_unstarted = match &ended.result {
+            Err(StageFailure::Unstarted(_)) => true,
+            Err(StageFailure::Target(e)) => e.is_unstarted(),
+            _ => false,
+        };
+        let failed = |message: String| StageResult {
+            verdict: RunVerdict::Failed,
+            message,
+            ..StageResult::default()
+        };
+        let mut target_error = None;
         let result = match ended.result {
             Ok(result) => result,
             // Only a run that is over cancels its stages.
             Err(StageFailure::Cancelled) => return Ok(()),
-            Err(StageFailure::Unstarted(message)) => StageResult {
-                verdict: RunVerdict::Failed,
-                message,
-                ..StageResult::default()
-            },
-            Err(StageFailure::Module(e)) => StageResult {
-                verdict: RunVerdict::Failed,
-                message: e.to_string(),
-                ..StageResult::default()
-            },
+            Err(StageFailure::Unstarted(message)) => failed(message),
+            Err(StageFailure::Target(e)) => {
+                let message = e.to_string();
+                target_error = Some(*e);
+                failed(message)
+            }
+            Err(StageFailure::Module(e)) => failed(e.to_string()),
         };
         let outcome = match result.recording.is_empty() {
             true => None,
@@ -186,7 +199,10 @@ impl Coordinator<'_> {
             outputs: result.outputs.clone(),
         });
         if result.verdict != RunVerdict::Match {
-            self.is_unstarted |= is_unstarted && self.report.failure.is_none();
+            if self.report.failure.is_none() {
+                self.is_unstarted = is_unstarted;
+                self.target_error = target_error;
+            }
             let message = match result.verdict {
                 RunVerdict::Diverged => format!("the replay {}", result.message),
                 _ => result.message,

@@ -2,7 +2,7 @@
 
 use super::RunRequest;
 use super::report::RunVerdict;
-use super::results::{FinishedStage, StageFailure, StageResult};
+use super::results::{FinishedStage, StageFailure, StageResult, TargetError};
 use super::schedule::Task;
 use crate::pipeline::{CheckedWork, Pipeline, ReplayStage, Stage};
 use crate::tensor::TensorData;
@@ -47,7 +47,10 @@ pub(super) fn serve(
                 Some(stage) => replay(stage, request, target, &job, lease, is_first),
                 None => Err(StageFailure::Unstarted("the stage does not exist".to_owned())),
             },
-            Err(e) => Err(StageFailure::Unstarted(describe_open_error(target, &e))),
+            Err(error) => Err(StageFailure::Target(Box::new(TargetError::Open {
+                message: describe_open_error(target, &error),
+                error,
+            }))),
         };
         reply.send(result);
     }
@@ -87,6 +90,7 @@ fn replay(
         match e {
             RequestError::Client(ClientError::Cancelled) => StageFailure::Cancelled,
             _ if job.progress.check().is_err() => StageFailure::Cancelled,
+            RequestError::Client(e) => StageFailure::Target(Box::new(e.into())),
             e => StageFailure::Unstarted(e.to_string()),
         }
     })?;
@@ -149,7 +153,7 @@ fn build_request(work: &ReplayStage, request: &RunRequest<'_>, target: &str, inp
         budgets: request.budgets,
         repeat: 1,
         accepts_no_containment: request.accepts_no_containment,
-        keeps_lost_runs: true,
+        keeps_lost_runs: request.keeps_lost_runs,
         prepares_target: true,
         ..ReplayRequest::default()
     }

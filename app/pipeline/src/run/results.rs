@@ -4,6 +4,8 @@ use super::report::RunVerdict;
 use super::schedule::Task;
 use crate::module::ModuleError;
 use crate::tensor::TensorData;
+use kinescope_session::replay::request::is_lost_run;
+use replay_engine::client::ClientError;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -46,10 +48,39 @@ impl Default for StageResult {
 pub(super) enum StageFailure {
     /// It was cancelled.
     Cancelled,
-    /// It could not be started.
+    /// It could not be started, and its target is not the reason.
     Unstarted(String),
+    /// Its target cannot be used, refused the replay, or was lost. Boxed, because it is large.
+    Target(Box<TargetError>),
     /// Its module failed.
     Module(ModuleError),
+}
+
+/// Why a target ended a stage without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// It cannot be opened: the stage did not start.
+    #[error("{message}")]
+    Open {
+        /// The error.
+        error: ClientError,
+        /// The error in words, with the target and what to do.
+        message: String,
+    },
+    /// It refused the replay, failed, or was lost.
+    #[error(transparent)]
+    Replay(#[from] ClientError),
+}
+
+impl TargetError {
+    /// Returns whether the replay of the stage did not start.
+    #[must_use]
+    pub fn is_unstarted(&self) -> bool {
+        match self {
+            Self::Open { .. } => true,
+            Self::Replay(error) => !is_lost_run(error),
+        }
+    }
 }
 
 /// A stage that ended.

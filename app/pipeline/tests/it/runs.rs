@@ -3,9 +3,11 @@
 use crate::support::{SIMULATOR, TestFolder, floats, run_on};
 use kinescope_files::output::OutputError;
 use kinescope_pipeline::{
-    NamedTarget, NoOutcomes, OutcomeSink, Pipeline, PipelineError, RunError, RunEvent, RunRequest, RunVerdict, run,
+    NamedTarget, NoOutcomes, OutcomeSink, Pipeline, PipelineError, RunError, RunEvent, RunRequest, RunVerdict,
+    TargetError, run,
 };
 use kinescope_session::targets::Targets;
+use replay_engine::client::{ClientError, Stage};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
@@ -325,9 +327,66 @@ fn target_that_is_held_is_an_unstarted_stage() {
     let result = run_on(&folder.open(), &targets, SIMULATOR).unwrap();
     assert!(result.is_unstarted && result.report.verdict == RunVerdict::Failed);
     assert!(result.report.failure.unwrap().starts_with("stage 'add': "));
+    let busy = |e: &Option<TargetError>| {
+        let error = e.as_ref().unwrap();
+        assert!(error.is_unstarted(), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                TargetError::Open {
+                    error: ClientError::Busy { .. },
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    };
+    busy(&result.target_error);
+    assert!(!result.has_executed);
     drop(held);
     let result = run_on(&folder.open(), &targets, SIMULATOR).unwrap();
     assert_eq!(result.report.verdict, RunVerdict::Match);
+    assert!(result.has_executed && result.target_error.is_none());
+    // A stage on another target executed before.
+    let chain = r#"version = 1
+[inputs.x]
+type = "f32"
+shape = [1024]
+[stages.once]
+recording = "SAMPLES/vecadd.kine"
+inputs = { a = "inputs.x", b = "inputs.x" }
+outputs = ["c"]
+[stages.twice]
+recording = "SAMPLES/vecadd-g52.kine"
+inputs = { a = "once.c", b = "inputs.x" }
+outputs = ["c"]
+[outputs]
+sum = "twice.c"
+"#;
+    let folder = TestFolder::new(chain, "");
+    let input = folder.path().with_file_name("x.bin");
+    std::fs::write(&input, [0; 4096]).unwrap();
+    let held = targets.open("software:mali-g52").unwrap();
+    let mut request = request(&targets, "software:mali-g71,software:mali-g52");
+    request.inputs.insert("x".to_owned(), input);
+    let pipeline = folder.open();
+    let result = run(&pipeline, &request, &mut NoOutcomes, &mut |_| {}, &Progress::new()).unwrap();
+    drop(held);
+    busy(&result.target_error);
+    assert!(result.has_executed && result.is_unstarted, "{:?}", result.report);
+}
+
+#[test]
+fn error_of_a_target_says_whether_its_replay_started() {
+    let lost = |stage| {
+        TargetError::Replay(ClientError::Lost {
+            stage,
+            reason: String::new(),
+        })
+    };
+    assert!(lost(Stage::Upload).is_unstarted());
+    assert!(!lost(Stage::Run).is_unstarted() && !lost(Stage::Download).is_unstarted());
+    assert!(!TargetError::Replay(ClientError::Device("it hung".to_owned())).is_unstarted());
 }
 
 #[test]

@@ -504,8 +504,9 @@ impl ReplayRequest {
     }
 }
 
-/// Whether a run started, and its end was not observed.
-fn is_lost_run(e: &ClientError) -> bool {
+/// Returns whether a run started, and its end was not observed: the device failed, or the connection was lost.
+#[must_use]
+pub fn is_lost_run(e: &ClientError) -> bool {
     let stage = match e {
         ClientError::Device(_) => return true,
         ClientError::Forgotten { stage } | ClientError::Lost { stage, .. } | ClientError::Protocol { stage, .. } => {
