@@ -61,7 +61,8 @@ impl Execute for WasmWork {
         let runs = match run_all(&*backend, &inputs, progress) {
             Ok(runs) => runs,
             Err(BackendError::Cancelled) => return Err(Stop::Cancelled),
-            // The connection may be lost, or another client may have the target.
+            Err(BackendError::InUse(why)) => return Err(Stop::NotStarted(why)),
+            // The connection may be lost.
             Err(e @ BackendError::Target(_)) if matches!(target, WasmTarget::Agent { .. }) => {
                 return Err(Stop::Lost(e.to_string()));
             }

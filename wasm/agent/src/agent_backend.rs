@@ -104,6 +104,7 @@ impl Backend for AgentBackend {
                 Ok(())
             }
             Err(ClientError::Cancelled) => Err(BackendError::Cancelled),
+            Err(e @ ClientError::Busy { .. }) => Err(BackendError::InUse(e.to_string())),
             Err(e) => Err(target(e)),
         }
     }
@@ -136,17 +137,40 @@ mod tests {
     use super::*;
     use replay_engine::serve::{Options, Server};
     use replay_engine::wasm::{PreparedWasm, WasmInput, WasmRunError, WasmRunner};
-    use std::sync::Arc;
+    use std::sync::{Arc, Condvar};
 
     /// `(module (func (export "_start")))`
     const PROGRAM: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\
                              \x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
 
-    /// Returns a report, and runs nothing. A program with the argument `fail` fails.
-    #[derive(Debug)]
-    struct Reporter;
+    /// Returns a report, and runs nothing. A program with the argument `fail` fails, and one with `wait` waits for
+    /// [`Reporter::release`].
+    #[derive(Debug, Default)]
+    struct Reporter {
+        runs: Arc<(Mutex<(u32, bool)>, Condvar)>,
+    }
 
-    struct Prepared(bool);
+    impl Reporter {
+        /// Waits until a program waits.
+        fn wait_for_run(&self) {
+            let (state, changed) = &*self.runs;
+            drop(
+                changed
+                    .wait_while(state.lock().unwrap(), |(runs, _)| *runs == 0)
+                    .unwrap(),
+            );
+        }
+
+        fn release(&self) {
+            self.runs.0.lock().unwrap().1 = true;
+            self.runs.1.notify_all();
+        }
+    }
+
+    struct Prepared {
+        argument: Vec<u8>,
+        runs: Arc<(Mutex<(u32, bool)>, Condvar)>,
+    }
 
     impl WasmRunner for Reporter {
         fn targets(&self) -> Vec<String> {
@@ -158,13 +182,23 @@ mod tests {
         }
 
         fn prepare(&self, run: &WasmRun, _program: Vec<u8>) -> Result<Box<dyn PreparedWasm>, String> {
-            Ok(Box::new(Prepared(run.arguments.iter().any(|a| a == b"fail"))))
+            Ok(Box::new(Prepared {
+                argument: run.arguments.first().cloned().unwrap_or_default(),
+                runs: Arc::clone(&self.runs),
+            }))
         }
     }
 
     impl PreparedWasm for Prepared {
         fn run(&self, _inputs: Vec<WasmInput>, _observer: &dyn WasmObserver) -> Result<WasmReport, WasmRunError> {
-            match self.0 {
+            if self.argument == b"wait" {
+                let (state, changed) = &*self.runs;
+                let mut state = state.lock().unwrap();
+                state.0 += 1;
+                changed.notify_all();
+                drop(changed.wait_while(state, |(_, released)| !*released).unwrap());
+            }
+            match self.argument == b"fail" {
                 true => Err(WasmRunError::Failed("as it was asked to".to_owned())),
                 false => Ok(WasmReport {
                     copies: 3,
@@ -188,20 +222,42 @@ mod tests {
         }
     }
 
+    /// Opens the program with an argument on the target of a server.
+    fn open(server: &Server, argument: &str) -> AgentBackend {
+        let options = RunOptions {
+            arguments: vec![argument.into()],
+            ..RunOptions::default()
+        };
+        let program = Program::parse(PROGRAM.to_vec()).unwrap();
+        let server = server.clone();
+        let connect = move || Client::in_process(&server);
+        AgentBackend::open(program, &options, &GpuOptions::default(), "cpu", connect).unwrap()
+    }
+
+    #[test]
+    fn a_target_that_another_client_has_is_in_use() {
+        let server = Server::new(&[], None, Options::default()).unwrap();
+        let reporter = Arc::new(Reporter::default());
+        server.serve_wasm(Arc::clone(&reporter) as Arc<dyn WasmRunner>);
+        let waiting = open(&server, "wait");
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| waiting.run(&[], &Never));
+            reporter.wait_for_run();
+            let refused = open(&server, "program").run(&[], &Never);
+            reporter.release();
+            assert!(
+                matches!(&refused, Err(BackendError::InUse(why)) if why.contains("in use")),
+                "{refused:?}"
+            );
+            first.join().unwrap().unwrap();
+        });
+    }
+
     #[test]
     fn the_report_of_an_agent_is_that_of_the_backend() {
         let server = Server::new(&[], None, Options::default()).unwrap();
-        server.serve_wasm(Arc::new(Reporter));
-        let open = |argument: &str| {
-            let options = RunOptions {
-                arguments: vec![argument.into()],
-                ..RunOptions::default()
-            };
-            let program = Program::parse(PROGRAM.to_vec()).unwrap();
-            let server = server.clone();
-            let connect = move || Client::in_process(&server);
-            AgentBackend::open(program, &options, &GpuOptions::default(), "cpu", connect).unwrap()
-        };
+        server.serve_wasm(Arc::new(Reporter::default()));
+        let open = |argument: &str| open(&server, argument);
         let backend = open("program");
         assert_eq!(backend.run_time(), None);
         backend.run(&[], &Never).unwrap();

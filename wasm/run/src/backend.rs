@@ -223,6 +223,9 @@ pub enum BackendError {
         /// The reason.
         reason: String,
     },
+    /// Another client has the target: nothing ran.
+    #[error("{0}")]
+    InUse(String),
     /// The target failed.
     #[error("{0}")]
     Target(String),
