@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,26 @@ def long_log(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("log") / "long.txt"
     write_log(path, 1_000_000)
     return path
+
+
+def press_ctrl_c(code, *arguments):
+    """Runs code in a process of its own, presses Ctrl-C there, and returns what it prints.
+
+    The code prints `ready` before its long call. Python ignores an interrupt that reaches it in a destructor, so this presses
+    again every five seconds, as a person would.
+    """
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            pause = 0.5
+            for _ in range(12):
+                try:
+                    process.wait(pause)
+                    break
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGINT)
+                    pause = 5
+            return process.communicate(timeout=60)[0]
+        finally:
+            process.kill()

@@ -1,14 +1,13 @@
 """Exceptions, hostile files, progress and Ctrl-C."""
 
 import os
-import signal
 import threading
 import time
 
 import pytest
 
 import kinescope
-from conftest import write_log
+from conftest import press_ctrl_c, write_log
 
 
 def test_every_exception_is_an_error():
@@ -97,26 +96,21 @@ def test_warnings_have_the_place_of_their_caller(samples, tmp_path):
     assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_ctrl_c_stops_long_work(long_log):
-    stopped = threading.Event()
-
-    def interrupt():
-        pause = 0.3
-        # Python ignores an interrupt that reaches it in a destructor; a person would press Ctrl-C again.
-        while not stopped.wait(pause):
-            os.kill(os.getpid(), signal.SIGINT)
-            pause = 10
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        while time.monotonic() - start < 60:
-            kinescope.open(long_log)
-    stopped.set()
-    thread.join()
+OPEN_UNTIL_INTERRUPTED = """
+import kinescope, sys, time
+print("ready", flush=True)
+start = time.monotonic()
+try:
+    while time.monotonic() - start < 60:
+        kinescope.open(sys.argv[1])
+except KeyboardInterrupt:
     # The interpreter goes on.
-    assert kinescope.open(long_log).event_count >= 1_000_000
+    print("stopped", kinescope.open(sys.argv[1]).event_count >= 1_000_000)
+"""
+
+
+def test_ctrl_c_stops_long_work(long_log):
+    assert press_ctrl_c(OPEN_UNTIL_INTERRUPTED, long_log) == "stopped True\n"
 
 
 def test_other_threads_run_and_progress_is_reported(long_log):

@@ -2,16 +2,15 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import polars
 import pytest
 
 import kinescope
+from conftest import press_ctrl_c
 
 
 @pytest.fixture
@@ -115,10 +114,19 @@ def test_recording_replays_in_a_worker_process(net):
     assert report["calls"]["graph"] is True
 
 
+TUNE_UNTIL_INTERRUPTED = """
+import kinescope, sys
+launch = kinescope.open(sys.argv[1]).launch("layer:0")
+print("ready", flush=True)
+try:
+    kinescope.tune(launch, {"block": range(1, 1025)}, options=["--repeat", "10000"])
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
 def test_interrupt_stops_a_tuning(net):
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        kinescope.tune(net.launch("layer:0"), {"block": range(1, 1025)}, options=["--repeat", "10000"])
+    assert press_ctrl_c(TUNE_UNTIL_INTERRUPTED, net.path) == "stopped\n"
 
 
 def test_module_is_the_command_line(samples, run_json):
