@@ -51,13 +51,14 @@ pub enum Attempt {
     Withdrawn,
 }
 
-/// Returns whether a target that cannot be opened may be there later: its agent does not answer, or another client has
-/// it.
+/// Returns whether a target that cannot be opened may be there later: its agent does not answer, another client has it, or
+/// what answers is no agent, as one that is killed before its first byte.
 #[must_use]
 pub fn is_temporary(e: &ClientError) -> bool {
     matches!(
         e,
         ClientError::Unreachable { .. }
+            | ClientError::NotAnAgent { .. }
             | ClientError::Busy { .. }
             | ClientError::Lost { .. }
             | ClientError::Protocol { .. }

@@ -49,6 +49,7 @@ impl From<ClientError> for Stop {
             ClientError::Cancelled => return Self::Cancelled,
             ClientError::Device(_) => return Self::Failed(text),
             ClientError::Unreachable { .. }
+            | ClientError::NotAnAgent { .. }
             | ClientError::Busy { .. }
             | ClientError::Preempted { .. }
             | ClientError::Qemu(_) => {
@@ -122,6 +123,17 @@ mod tests {
             assert!(matches!(Stop::from(lost(stage)).after_execution(), Stop::Lost(_)));
         }
         assert!(matches!(Stop::from_open(lost(Stage::Lease)), Stop::NotStarted(_)));
+    }
+
+    /// Regression: an agent that was killed between accepting a connection and its first byte made the run a refused one.
+    #[test]
+    fn an_agent_that_closes_the_connection_at_once_is_waited_for() {
+        let closed = || ClientError::NotAnAgent {
+            address: "agent:///a.sock".to_owned(),
+            reason: "it closed the connection at once".to_owned(),
+        };
+        assert!(matches!(Stop::from_open(closed()), Stop::NotStarted(_)));
+        assert!(matches!(Stop::from(closed()), Stop::NotStarted(_)));
     }
 
     #[test]

@@ -240,8 +240,9 @@ fn agents_are_killed_while_pipelines_run_and_every_run_matches() {
         }
     };
     let took = begun.elapsed();
-    assert_eq!(code, Some(0));
+    // Before the exit code: it says which run has another verdict.
     let results = check_results(folder, 30);
+    assert_eq!(code, Some(0));
     let repeated = results.iter().filter(|r| r.is_repeated()).count();
     println!(
         "30 pipelines; {kills} kills; {repeated} runs repeated; {} ms",
