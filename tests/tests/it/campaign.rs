@@ -26,10 +26,15 @@ fn random(seed: &mut u64, below: u64) -> u64 {
     (*seed >> 33) % below
 }
 
-/// Writes a campaign of one sample on these targets.
+/// Writes a campaign of the shortest sample on these targets.
 fn write_campaign(folder: &Path, targets: &[String], repeats: u32) {
-    std::fs::copy(root().join("sample-traces/vecadd.kine"), folder.join("vecadd.kine")).unwrap();
-    write_description(folder, targets, repeats, "[[recordings]]\npath = \"vecadd.kine\"\n");
+    write_sample_campaign(folder, "vecadd.kine", targets, repeats);
+}
+
+/// Writes a campaign of a sample on these targets.
+fn write_sample_campaign(folder: &Path, sample: &str, targets: &[String], repeats: u32) {
+    std::fs::copy(root().join("sample-traces").join(sample), folder.join(sample)).unwrap();
+    write_description(folder, targets, repeats, &format!("[[recordings]]\npath = \"{sample}\"\n"));
 }
 
 /// Writes the description of a campaign of one table on these targets.

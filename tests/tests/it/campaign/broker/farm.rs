@@ -1,7 +1,7 @@
 //! Campaigns of many runs over a broker: parts that are killed at random, and the memory that a long queue needs.
 
 use super::{LIMIT, start_run};
-use crate::campaign::{check_results, print_ratio, random, start_agents, write_campaign};
+use crate::campaign::{check_results, print_ratio, random, start_agents, write_campaign, write_sample_campaign};
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +58,8 @@ fn run_on_farm(nats: &Path, folder: &Path, agents: usize, repeats: u32, kills_pa
             BrokerWorker::start(folder, &keys, &format!("worker{n}"), &options)
         })
         .collect();
-    write_campaign(folder, &targets, repeats);
+    // A network, as a farm replays it.
+    write_sample_campaign(folder, "digits.kine", &targets, repeats);
     let mut seed = u64::from(std::process::id());
     let mut kills = [0; 4];
     let begun = Instant::now();
