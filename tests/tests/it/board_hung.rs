@@ -93,6 +93,13 @@ impl EduBoard {
         self.board.run_checked(&bytes).trim().parse().unwrap()
     }
 
+    /// Waits until the device masters no memory and raises no interrupt: the agent writes its command register twice.
+    fn wait_until_quiesced(&self, begun: Instant, failure: &str) {
+        while self.command() & (BUS_MASTER | INTERRUPT_DISABLE) != INTERRUPT_DISABLE {
+            assert!(begun.elapsed() < HANG_LIMIT, "{failure}");
+        }
+    }
+
     /// Asserts that the device is quiesced and raises no interrupt. The next client must replay a valid plan on it.
     fn assert_quiesced_and_free(&self, after: &str) {
         let command = self.command();
@@ -178,10 +185,7 @@ fn assert_lost_peer_frees_device(arch: Arch) {
     client.kill().unwrap();
     client.wait().unwrap();
     let lost_at = Instant::now();
-    let by = lost_at + HANG_LIMIT;
-    while edu.command() & BUS_MASTER != 0 {
-        assert!(Instant::now() < by, "the run of a lost client continues");
-    }
+    edu.wait_until_quiesced(lost_at, "the run of a lost client continues");
     println!(
         "{}: quiesced {:.2} s after its client was lost",
         arch.name(),
@@ -194,13 +198,7 @@ fn assert_lost_peer_frees_device(arch: Arch) {
     let lost_at = Instant::now();
     edu.board
         .run_checked("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)");
-    let by = lost_at + HANG_LIMIT;
-    while edu.command() & BUS_MASTER != 0 {
-        assert!(
-            Instant::now() < by,
-            "the device of a killed agent still masters the bus"
-        );
-    }
+    edu.wait_until_quiesced(lost_at, "the device of a killed agent still masters the bus");
     println!(
         "{}: quiesced {:.2} s after its agent was killed",
         arch.name(),

@@ -34,7 +34,12 @@ fn write_campaign(folder: &Path, targets: &[String], repeats: u32) {
 /// Writes a campaign of a sample on these targets.
 fn write_sample_campaign(folder: &Path, sample: &str, targets: &[String], repeats: u32) {
     std::fs::copy(root().join("sample-traces").join(sample), folder.join(sample)).unwrap();
-    write_description(folder, targets, repeats, &format!("[[recordings]]\npath = \"{sample}\"\n"));
+    write_description(
+        folder,
+        targets,
+        repeats,
+        &format!("[[recordings]]\npath = \"{sample}\"\n"),
+    );
 }
 
 /// Writes the description of a campaign of one table on these targets.
