@@ -173,6 +173,8 @@ impl Session<'_> {
         let streams = self.start_trace()?;
         let mut capture = self.journal.job.capture.clone();
         let ran = self.bind_and_run(stop, &mut capture);
+        // Before the mark: a reader that meets it earlier takes it for a line of the trace.
+        streams.iter().for_each(TraceReader::expect_end);
         self.write_marker(END_MARK);
         let cut: Vec<String> = streams.into_iter().filter_map(TraceReader::finish).collect();
         capture.lost = self.count_lost();

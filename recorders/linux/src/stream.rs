@@ -71,6 +71,11 @@ impl TraceReader {
         self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Makes the reader look for the end mark, which the caller writes next: it may be read at once.
+    pub(crate) fn expect_end(&self) {
+        self.shared.ending.store(true, Ordering::SeqCst);
+    }
+
     /// Reads up to the end mark and closes the trace. Returns why the trace ends earlier, if it does.
     pub(crate) fn finish(mut self) -> Option<String> {
         self.stop();
@@ -78,7 +83,7 @@ impl TraceReader {
     }
 
     fn stop(&mut self) {
-        self.shared.ending.store(true, Ordering::SeqCst);
+        self.expect_end();
         if let Some(thread) = self.thread.take() {
             // The thread's result is in the shared state.
             let _ = thread.join();
@@ -104,8 +109,10 @@ fn end_of_mark(piece: &[u8]) -> Option<usize> {
 struct RestOfTrace {
     began: Option<Instant>,
     last_data: Instant,
-    /// Minimum time to read, then the bytes decide.
+    /// Minimum time to read, then the rest decides.
     time: Duration,
+    /// Whether the trace was empty since the end: all data that was traced before has been read.
+    was_empty: bool,
     /// Maximum bytes that were traced before the end.
     bytes: u64,
     read: u64,
@@ -118,6 +125,7 @@ impl RestOfTrace {
             began: None,
             last_data: Instant::now(),
             time: DRAIN_LIMIT,
+            was_empty: false,
             bytes: buffered.saturating_mul(MAX_TEXT_PER_BYTE),
             read: 0,
         }
@@ -129,6 +137,11 @@ impl RestOfTrace {
             self.began = Some(Instant::now());
             self.last_data = Instant::now();
         }
+    }
+
+    /// Notes that the trace is empty now.
+    fn note_empty(&mut self) {
+        self.was_empty |= self.began.is_some();
     }
 
     /// Counts data.
@@ -146,7 +159,7 @@ impl RestOfTrace {
 
     /// Returns true if all data read by now was traced after the end.
     fn is_over(&self) -> bool {
-        self.read > self.bytes && self.began.is_some_and(|began| began.elapsed() > self.time)
+        (self.was_empty || self.read > self.bytes) && self.began.is_some_and(|began| began.elapsed() > self.time)
     }
 }
 
@@ -173,6 +186,7 @@ fn copy_trace(
             Err(e) => return Err(format!("the trace could not be read further: {e}")),
         };
         if read == 0 {
+            rest.note_empty();
             if rest.is_quiet() {
                 return Ok(());
             }
@@ -265,31 +279,45 @@ mod tests {
     use super::*;
     use crate::fake_kernel::FakeKernel;
 
-    /// A reader that returns its pieces one by one, and `WouldBlock` before each of them.
-    struct Pieces(Vec<&'static [u8]>, bool);
+    /// A reader that returns its pieces one by one, and `WouldBlock` after them and, if `waits`, before each of them.
+    struct Pieces {
+        pieces: Vec<&'static [u8]>,
+        waits: bool,
+        has_waited: bool,
+    }
 
     impl Read for Pieces {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-            self.1 = !self.1;
-            if self.1 || self.0.is_empty() {
+            self.has_waited = !self.has_waited;
+            if self.pieces.is_empty() || self.waits && self.has_waited {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            let piece = self.0.remove(0);
+            let piece = self.pieces.remove(0);
             out[..piece.len()].copy_from_slice(piece);
             Ok(piece.len())
         }
     }
 
     fn copy_pieces(pieces: &[&'static [u8]], limit: u64) -> (Result<(), String>, Vec<u8>) {
-        copy_rest(pieces, limit, &mut RestOfTrace::new(1 << 20))
+        copy_rest(pieces, limit, &mut RestOfTrace::new(1 << 20), true)
     }
 
-    fn copy_rest(pieces: &[&'static [u8]], limit: u64, rest: &mut RestOfTrace) -> (Result<(), String>, Vec<u8>) {
+    fn copy_rest(
+        pieces: &[&'static [u8]],
+        limit: u64,
+        rest: &mut RestOfTrace,
+        waits: bool,
+    ) -> (Result<(), String>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.txt");
         let file = File::create(&path).unwrap();
         let ending = AtomicBool::new(true);
-        let ended = copy_trace(Pieces(pieces.to_vec(), false), file, &path, limit, &ending, rest);
+        let pieces = Pieces {
+            pieces: pieces.to_vec(),
+            waits,
+            has_waited: false,
+        };
+        let ended = copy_trace(pieces, file, &path, limit, &ending, rest);
         (ended, std::fs::read(path).unwrap())
     }
 
@@ -316,12 +344,24 @@ mod tests {
             ..RestOfTrace::new(0)
         };
         let pieces = [&b"W 1\n"[..], b"W 2\n", b"W 3\n", b"MARK kinescope: end\n"];
-        let (ended, log) = copy_rest(&pieces, 100, &mut rest(12));
+        let (ended, log) = copy_rest(&pieces, 100, &mut rest(12), false);
         assert_eq!((ended, log), (Ok(()), pieces.concat()));
         // More data than the kernel held at the end: the mark is lost.
-        let (ended, log) = copy_rest(&pieces, 100, &mut rest(7));
+        let (ended, log) = copy_rest(&pieces, 100, &mut rest(7), false);
         assert!(ended.unwrap_err().contains("end mark is missing"));
         assert_eq!(log, b"W 1\nW 2\n");
+    }
+
+    /// Regression: a device that is traced for ever kept the reader for ever if the mark was lost.
+    #[test]
+    fn a_trace_that_was_empty_after_the_end_does_not_wait_for_ever_for_its_mark() {
+        let mut rest = RestOfTrace {
+            time: Duration::ZERO,
+            ..RestOfTrace::new(1 << 20)
+        };
+        let (ended, log) = copy_rest(&[b"W 1\n", b"W 2\n"], 100, &mut rest, true);
+        assert!(ended.unwrap_err().contains("end mark is missing"));
+        assert_eq!(log, b"W 1\n");
     }
 
     #[test]
