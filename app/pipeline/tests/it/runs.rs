@@ -348,22 +348,8 @@ fn target_that_is_held_is_an_unstarted_stage() {
     assert_eq!(result.report.verdict, RunVerdict::Match);
     assert!(result.has_executed && result.target_error.is_none());
     // A stage on another target executed before.
-    let chain = r#"version = 1
-[inputs.x]
-type = "f32"
-shape = [1024]
-[stages.once]
-recording = "SAMPLES/vecadd.kine"
-inputs = { a = "inputs.x", b = "inputs.x" }
-outputs = ["c"]
-[stages.twice]
-recording = "SAMPLES/vecadd-g52.kine"
-inputs = { a = "once.c", b = "inputs.x" }
-outputs = ["c"]
-[outputs]
-sum = "twice.c"
-"#;
-    let folder = TestFolder::new(chain, "");
+    let chain = ONE_TARGET.replacen("vecadd-g52", "vecadd", 1);
+    let folder = TestFolder::new(&chain, "");
     let input = folder.path().with_file_name("x.bin");
     std::fs::write(&input, [0; 4096]).unwrap();
     let held = targets.open("software:mali-g52").unwrap();

@@ -6,7 +6,7 @@ mod faults;
 use super::{check_results, write_campaign};
 use kinescope_campaign::{CampaignFolder, unix_ms};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server};
@@ -14,6 +14,27 @@ use whole_program_tests::{kinescope, program};
 
 /// Time after which a campaign of a test counts as hung.
 const LIMIT: Duration = Duration::from_secs(500);
+
+/// A server with a folder of the test. The server ends first.
+struct TestBroker {
+    folder: tempfile::TempDir,
+    /// Folder of the client's keys.
+    keys: PathBuf,
+    server: NatsServer,
+}
+
+impl TestBroker {
+    /// Starts a server. Returns `None` if there is no nats-server, and prints a line.
+    fn start() -> Option<Self> {
+        let nats = find_nats_server()?;
+        let folder = tempfile::tempdir().unwrap();
+        Some(Self {
+            keys: folder.path().join("keys"),
+            server: NatsServer::start(&nats, folder.path(), &[]),
+            folder,
+        })
+    }
+}
 
 /// Starts `campaign run` with a broker.
 fn start_run(folder: &Path, keys: &Path, server: &NatsServer, options: &[&str]) -> Child {
@@ -55,11 +76,15 @@ fn wait(child: &mut Child, folder: &Path) -> Option<i32> {
 
 #[test]
 fn two_workers_share_runs_and_one_is_killed() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker {
+        folder,
+        keys,
+        mut server,
+    }) = TestBroker::start()
+    else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let mut server = NatsServer::start(&nats, folder, &[]);
     let address = server.address();
     let options = ["--queue", &address, "--on", "software:mali-g71", "--lease", "1"];
     let mut first = BrokerWorker::start(folder, &keys, "first", &options);
@@ -101,11 +126,10 @@ fn two_workers_share_runs_and_one_is_killed() {
 fn a_worker_that_was_killed_takes_its_runs_back_at_once() {
     /// Seconds. Nobody else has the target, so without the worker's list its runs would wait that long.
     const LEASE: u64 = 20;
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
     let address = server.address();
     let lease = LEASE.to_string();
     let options = ["--queue", &address, "--on", "software:mali-g71", "--lease", &lease];
@@ -153,11 +177,10 @@ fn read_metrics(worker: &BrokerWorker) -> String {
 
 #[test]
 fn hostile_messages_are_refused_and_outcomes_are_kept() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
     let address = server.address();
     let options = [
         "--queue",
@@ -294,11 +317,10 @@ fn connections_are_encrypted_and_users_are_checked() {
 
 #[test]
 fn a_campaign_without_workers_ends_and_goes_on_later() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
     write_campaign(folder, &["software:mali-g71".to_owned()], 3);
     let text = std::fs::read_to_string(folder.join("c.toml")).unwrap();
     std::fs::write(

@@ -1,6 +1,6 @@
 //! Campaigns of many runs over a broker: parts that are killed at random, and the memory that a long queue needs.
 
-use super::{LIMIT, start_run};
+use super::{LIMIT, TestBroker, start_run};
 use crate::campaign::{check_results, print_ratio, random, start_agents, write_campaign, write_sample_campaign};
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
 use std::collections::BTreeMap;
@@ -118,11 +118,10 @@ fn run_on_farm(nats: &Path, folder: &Path, agents: usize, repeats: u32, kills_pa
 fn a_hundred_thousand_queued_runs_need_little_memory() {
     /// Maximum resident memory of the client and of a worker, KiB.
     const MAX_KIB: u64 = 96 << 10;
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
     // Ten agents that nobody serves, and a target with a worker.
     let mut targets: Vec<String> = (0..9).map(|n| format!("agent:none{n}/mali-g71")).collect();
     targets.push("software:mali-g71".to_owned());

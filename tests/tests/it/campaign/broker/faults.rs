@@ -1,22 +1,26 @@
 //! Faults of single parts: a broker that is not there or lost its disk, full disks, messages that workers refuse.
 
-use super::{LIMIT, start_run, wait};
+use super::{LIMIT, TestBroker, start_run, wait};
 use crate::campaign::{check_results, random, write_campaign};
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server};
-use whole_program_tests::program;
+use whole_program_tests::broker::{BrokerWorker, NatsServer};
+use whole_program_tests::{kinescope, program, root};
 
 /// Regression: a client that started at the moment at which the server was killed ended with exit code 2.
 #[test]
 fn a_broker_that_is_not_there_at_the_start_is_awaited() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker {
+        folder,
+        keys,
+        mut server,
+    }) = TestBroker::start()
+    else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let mut server = NatsServer::start(&nats, folder, &[]);
     server.kill();
     write_campaign(folder, &["software:mali-g71".to_owned()], 3);
     let mut client = start_run(folder, &keys, &server, &[]);
@@ -35,11 +39,15 @@ fn a_broker_that_is_not_there_at_the_start_is_awaited() {
 
 #[test]
 fn a_broker_that_is_killed_while_clients_start_is_awaited() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker {
+        folder,
+        keys,
+        mut server,
+    }) = TestBroker::start()
+    else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let mut server = NatsServer::start(&nats, folder, &[]);
     let address = server.address();
     let options = ["--queue", &address, "--on", "software:mali-g71", "--lease", "1"];
     let _worker = BrokerWorker::start(folder, &keys, "worker", &options);
@@ -62,11 +70,10 @@ fn a_broker_that_is_killed_while_clients_start_is_awaited() {
 fn a_full_disk_at_a_worker_loses_no_run() {
     // 32 KiB: less than the recording, and enough for the log.
     const BLOCKS: u32 = 64;
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
     let address = server.address();
     let options = ["--queue", &address, "--on", "software:mali-g71"];
     let full = BrokerWorker::start_with_file_limit(folder, &keys, "full", &options, Some(BLOCKS));
@@ -140,11 +147,10 @@ fn wait_for_client_log(folder: &Path, text: &str) {
 /// Regression: the client waited for ever for results that it could not store.
 #[test]
 fn a_client_whose_disk_is_full_ends_with_the_reason() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let server = NatsServer::start(&nats, folder, &[]);
     write_campaign(folder, &["software:mali-g71".to_owned()], 40);
     let mut client = start_submit(folder, &server);
     wait_for_client_log(folder, "queued runs=40");
@@ -173,11 +179,15 @@ fn a_client_whose_disk_is_full_ends_with_the_reason() {
 #[test]
 #[ignore = "make test-full: ten seconds, in which the client waits"]
 fn a_server_that_lost_its_disk_gets_files_and_runs_again() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker {
+        folder,
+        keys,
+        mut server,
+    }) = TestBroker::start()
+    else {
+        return;
+    };
     let folder = folder.path();
-    let keys = folder.join("keys");
-    let mut server = NatsServer::start(&nats, folder, &[]);
     write_campaign(folder, &["software:mali-g71".to_owned()], 20);
     let mut client = start_run(folder, &keys, &server, &[]);
     wait_for_client_log(folder, "queued runs=20");
@@ -191,14 +201,48 @@ fn a_server_that_lost_its_disk_gets_files_and_runs_again() {
     check_results(folder, 20);
 }
 
+/// Regression: a part of the runs was queued before the first one that is too long for a message.
+#[test]
+fn runs_that_are_too_long_for_a_message_are_refused_before_any_is_queued() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let texts = folder.join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    // A run names its files, with about 590 bytes each: more than a message takes, and less than an entry of the queue.
+    for n in 0..1400 {
+        std::fs::write(texts.join(format!("{n:0240}")), "one two\n").unwrap();
+    }
+    let wordcount = root().join("tests/wasm/programs/wordcount.wasm");
+    let text = format!(
+        "version = 1\nname = \"long\"\n[[wasm]]\npath = {:?}\ntargets = [\"cpu\"]\ninputs = \"texts\"\nbatch = 1400\n",
+        wordcount.display().to_string()
+    );
+    std::fs::write(folder.join("c.toml"), text).unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    // No broker is asked.
+    let queue = ["--queue", "nats://127.0.0.1:1"];
+    let ended = kinescope(
+        folder,
+        [&["campaign", "run", &at("c.toml"), "-o", &at("out")][..], &queue].concat(),
+    );
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("wordcount.wasm cannot be sent to workers: the message has "),
+        "{ended:?}"
+    );
+    assert!(!ended.err.contains("the broker is awaited"), "{ended:?}");
+}
+
 /// Regression: the client queued runs again for ever that workers refused.
 #[test]
 #[ignore = "make test-full: fifteen seconds, in which the client waits"]
 fn a_client_gives_up_runs_that_workers_refuse_twice() {
-    let Some(nats) = find_nats_server() else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let Some(TestBroker { folder, server, .. }) = TestBroker::start() else {
+        return;
+    };
     let folder = folder.path();
-    let server = NatsServer::start(&nats, folder, &[]);
     write_campaign(folder, &["software:mali-g71".to_owned()], 2);
     let mut client = start_submit(folder, &server);
     let campaign = || {
