@@ -3,11 +3,11 @@
 use super::app::App;
 use super::pick::Pick;
 use crate::log::{self, Level};
-use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription};
+use crate::panels::common::campaign_run::{CampaignRun, CheckedDescription, SharedReader};
 use egui::Context;
 use kinescope_campaign::{
     Campaign, CampaignEnd, CampaignFolder, CampaignOptions, CampaignReader, FolderQueue, Matrix, RunNotice,
-    RunQueue as _, RunVerdict, Summary, run_campaign, write_table,
+    RunQueue as _, RunVerdict, Snapshot, Summary, run_campaign, write_table,
 };
 use kinescope_files::link::Link;
 use kinescope_files::scene::{Scene, Selection};
@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
+/// The panel that shows campaigns.
+const PANEL: &str = "campaign";
 /// Minimum interval between two readings of a campaign that runs here, and the share of the time that they may take.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_READ_SHARE: u32 = 10;
@@ -40,13 +42,75 @@ pub(super) fn choose_description(app: &mut App, ctx: &Context) {
 fn open(app: &mut App, ctx: &Context, path: PathBuf) {
     let title = format!("reading {}", path.display());
     app.tasks.spawn(ctx, title, move |_| {
-        let opened = CampaignReader::open(&path).and_then(|mut reader| {
-            let snapshot = reader.read()?;
-            Ok((Arc::new(Mutex::new(reader)), snapshot))
-        });
-        let opened = opened.map_err(|e| e.to_string());
+        let opened = read(&path);
         Box::new(move |app| app.views.campaign.open(opened))
     });
+}
+
+/// Reads the folder of a campaign.
+fn read(path: &Path) -> Result<(SharedReader, Arc<Snapshot>), String> {
+    let opened = CampaignReader::open(path).and_then(|mut reader| {
+        let snapshot = reader.read()?;
+        Ok((Arc::new(Mutex::new(reader)), snapshot))
+    });
+    opened.map_err(|e| e.to_string())
+}
+
+/// Whether a path names the folder of a campaign or a description: no recording is a `.toml`.
+pub(super) fn is_campaign(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml") || CampaignFolder::open(path).is_ok()
+}
+
+/// Opens a campaign that the user opened like a recording. A window without a recording opens the first one of the campaign.
+pub(super) fn open_with_recording(app: &mut App, ctx: &Context, path: PathBuf) {
+    let title = path.display().to_string();
+    let again = ctx.clone();
+    if path.is_dir() {
+        app.tasks.spawn(ctx, format!("reading {title}"), move |_| {
+            let opened = read(&path);
+            Box::new(move |app| {
+                let recording = match &opened {
+                    Ok((_, snapshot)) => first_recording_of(snapshot),
+                    Err(e) => return app.error(&format!("{title} was not opened"), e),
+                };
+                app.views.campaign.open(opened);
+                app.show_panel_of_file(&again, PANEL, &title, recording);
+            })
+        });
+        return;
+    }
+    app.tasks.spawn(ctx, format!("checking {title}"), move |progress| {
+        let checked = check_file(path, progress);
+        let cancelled = progress.check().is_err();
+        Box::new(move |app| {
+            if cancelled {
+                return;
+            }
+            let recording = match &checked {
+                Ok(description) => first_recording(&description.matrix),
+                Err(e) => return app.error(&format!("{title} was not opened"), e),
+            };
+            app.views.campaign.describe(checked);
+            app.show_panel_of_file(&again, PANEL, &title, recording);
+        })
+    });
+}
+
+/// Returns the first recording of a description.
+fn first_recording(matrix: &Matrix) -> Option<PathBuf> {
+    let mut works = matrix.works().filter(|work| is_of_recording(work.kind()));
+    works.next().map(|work| work.recording().path.clone())
+}
+
+/// Returns the first recording of a campaign that has results and is still there.
+fn first_recording_of(snapshot: &Snapshot) -> Option<PathBuf> {
+    let cells = snapshot.cells().filter(|cell| is_of_recording(cell.key.kind));
+    cells.map(|cell| &cell.cell.path).find(|path| path.exists()).cloned()
+}
+
+/// Whether the file of a kind of work is a recording. That of others is a pipeline or a program.
+fn is_of_recording(kind: &str) -> bool {
+    !matches!(kind, "pipeline" | "wasm")
 }
 
 /// Reads in the background what was appended to the open campaign.
@@ -155,13 +219,13 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
                 std::thread::sleep(STOP_TICK);
             }
         });
-        let ended = run_campaign(&queue, &names, &options, &stop, &notice);
+        let ended = queue.lease_ahead_during(|| run_campaign(&queue, &names, &options, &stop, &notice));
         is_over.store(true, Ordering::Relaxed);
         ended
     });
     let (_, mut reader) = readings.into_inner().unwrap_or_else(PoisonError::into_inner);
     publish(own, &mut reader, &folder, &queue, false, ctx);
-    let end = ended.map_err(|e| text(&e))?;
+    let end = ended.flatten().map_err(|e| text(&e))?;
     write_table(&queue, &folder.results_path()).map_err(|e| text(&e))?;
     let summary = Summary::read(&queue).map_err(|e| text(&e))?;
     Ok(describe(&summary, &end))

@@ -11,6 +11,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 impl App {
+    /// Shows the panel of a file that the user opened like a recording. Without an open recording, `recording` opens too:
+    /// panels are beside one.
+    pub(super) fn show_panel_of_file(
+        &mut self,
+        ctx: &Context,
+        panel: &'static str,
+        title: &str,
+        recording: Option<PathBuf>,
+    ) {
+        match recording.filter(|_| self.doc.is_none()) {
+            Some(recording) => {
+                self.after_open.panel = Some(panel);
+                self.open(ctx, recording);
+            }
+            None if self.doc.is_none() => {
+                let why = format!("it names no recording; open one, then show the panel `{panel}`");
+                self.error(&format!("{title} is not shown"), &why);
+            }
+            None => {
+                layout::show(&mut self.dock, panel);
+            }
+        }
+    }
+
     /// Opens a recording in the background.
     pub fn open(&mut self, ctx: &Context, path: PathBuf) {
         // `.` and `..` have no name to store files next to.
@@ -20,6 +44,10 @@ impl App {
         };
         if super::pipelines::is_pipeline(&path) {
             super::pipelines::open_with_recording(self, ctx, path);
+            return;
+        }
+        if super::campaigns::is_campaign(&path) {
+            super::campaigns::open_with_recording(self, ctx, path);
             return;
         }
         let title = path

@@ -1,7 +1,6 @@
 //! Requests of the Pipeline panel: a file to open, and runs in the background.
 
 use super::app::App;
-use super::layout;
 use super::pick::Pick;
 use crate::log::{self, Level};
 use egui::Context;
@@ -63,19 +62,7 @@ pub(super) fn open_with_recording(app: &mut App, ctx: &Context, path: PathBuf) {
             };
             let recording = first_recording(&pipeline);
             app.views.pipeline.show(Ok(pipeline));
-            match recording.filter(|_| app.doc.is_none()) {
-                Some(recording) => {
-                    app.after_open.panel = Some(PANEL);
-                    app.open(&again, recording);
-                }
-                None if app.doc.is_none() => {
-                    let why = "the pipeline has no recording; open one, then show the panel Pipeline";
-                    app.error(&format!("{title} is not shown"), why);
-                }
-                None => {
-                    layout::show(&mut app.dock, PANEL);
-                }
-            }
+            app.show_panel_of_file(&again, PANEL, &title, recording);
         })
     });
 }

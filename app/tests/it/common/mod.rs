@@ -251,6 +251,13 @@ impl Window {
         Self::open_file(&sample(), theme, scale)
     }
 
+    /// Opens a file or a folder, as one that is named on the command line.
+    pub fn open_like_a_recording(&mut self, path: &Path) {
+        let ctx = self.harness.ctx.clone();
+        self.app().open(&ctx, path.to_owned());
+        self.settle();
+    }
+
     /// Creates a window with the sample of this name, for example `vecadd.kine`.
     pub fn open_sample(name: &str) -> Self {
         Self::open_file(&samples().join(name), ThemeChoice::Dark, 1.0)

@@ -64,6 +64,33 @@ fn run_fills_the_matrix_and_a_cell_opens_its_divergence() {
     assert!(w.has("9 of 9 runs done") && w.has("complete"));
 }
 
+/// Both were refused as files that are no recording.
+#[test]
+fn folders_and_descriptions_open_like_recordings() {
+    let folder = tempfile::tempdir().unwrap();
+    let description = write_campaign(folder.path());
+    let mut w = Window::empty();
+    w.open_like_a_recording(&description);
+    assert!(w.has("9 runs on 2 targets"));
+    assert_eq!(w.doc().path.extension().unwrap(), "kine");
+    w.click("Run the campaign");
+    // A window with a recording keeps it.
+    let mut w = Window::open_sample("digits.kine");
+    w.open_like_a_recording(&folder.path().join("panel.campaign"));
+    assert!(w.has("9 of 9 runs done") && w.has("complete"));
+    assert_eq!(w.doc().path.file_name().unwrap(), "sample.kine");
+    let mut w = Window::empty();
+    w.open_like_a_recording(&folder.path().join("panel.campaign"));
+    assert!(w.has("9 of 9 runs done"));
+    assert_eq!(w.doc().path.extension().unwrap(), "kine");
+    // A file that is no description says why.
+    std::fs::write(folder.path().join("bad.toml"), "version = 1\nrepeats = 0\n").unwrap();
+    let mut w = Window::empty();
+    w.open_like_a_recording(&folder.path().join("bad.toml"));
+    let error = w.app().last_error().unwrap().to_owned();
+    assert!(error.contains("bad.toml: line"), "{error}");
+}
+
 /// Fills the queue of a campaign with runs of two kinds on two targets. All but `left` of each target have results, which
 /// are the same in every call.
 fn fill(queue: &FolderQueue, left: usize) {

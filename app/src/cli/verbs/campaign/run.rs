@@ -171,7 +171,7 @@ fn run_here(
         let _going = signals::cancel_on_signal(&stop);
         let written = Mutex::new(Instant::now());
         let printed = Mutex::new(BTreeSet::new());
-        let end = run_campaign(queue, &targets, &options, &stop, &|notice| {
+        let notice = |notice: &RunNotice<'_>| {
             if let RunNotice::Done(..) = notice {
                 let _ = shown.advance(1);
             }
@@ -185,7 +185,8 @@ fn run_here(
                     complain(format_args!("the status is not up to date: {e}"));
                 }
             }
-        });
+        };
+        let end = queue.lease_ahead_during(|| run_campaign(queue, &targets, &options, &stop, &notice))?;
         Ok(end?)
     })
 }
