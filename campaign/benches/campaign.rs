@@ -56,7 +56,8 @@ fn run(path: &Path, recording: &Path) {
     };
     let begun = Instant::now();
     let targets = [TARGETS[0].to_owned()];
-    let end = run_campaign(&queue, &targets, &options, &Progress::new(), &|_| {}).unwrap();
+    let run = || run_campaign(&queue, &targets, &options, &Progress::new(), &|_| {});
+    let end = queue.lease_ahead_during(run).unwrap().unwrap();
     let took = begun.elapsed();
     let (mut busy, mut plans): (BTreeMap<String, u64>, u64) = (BTreeMap::new(), 0);
     queue

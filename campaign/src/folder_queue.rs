@@ -1,9 +1,11 @@
 //! A queue of runs in a file, for one process at a time. Each change but a result is committed to disk before its method
-//! returns. A result is on the disk before its target begins its next run: one commit stores both.
+//! returns. A result is the exception: the commit that leases a run of its target stores it.
 //!
 //! The file is a redb database. It is locked while it is open, so every lease that it holds at that time belongs to a
 //! process that has ended: its run is queued again, and the attempt counts.
 
+mod ahead;
+mod leases;
 mod publisher;
 mod queue_file;
 mod tables;
@@ -14,6 +16,8 @@ pub use tables::{MAX_ENTRY_BYTES, parse_entry};
 use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
+use ahead::AheadRuns;
+use leases::{Candidates, lease_first};
 use publisher::ResultPublisher;
 use queue_file::QueueFile;
 use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
@@ -21,8 +25,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tables::{
-    ATTEMPTS, Failure, LEASES, META, PUBLISHED, QUEUED, RESULTS, RUNS, StoredLease, StoredRun, WORKS, encode, entry,
-    find_leases, id_of, is_current, next, pop_queued, read_attempts, read_run, requeue,
+    ATTEMPTS, Failure, LEASES, META, PUBLISHED, QUEUED, RESULTS, RUNS, StoredRun, WORKS, encode, entry, find_leases,
+    first_queued, id_of, is_current, next, read_run, requeue,
 };
 
 /// Version of the tables.
@@ -36,7 +40,9 @@ pub struct FolderQueue {
     /// Where other processes follow the results. Fields are dropped in order: the log of the next process is not removed.
     log: ResultPublisher,
     file: QueueFile,
-    /// Results of this process that the next change stores: it is that of the target's next run.
+    /// Next runs of targets, which a thread leases.
+    ahead: AheadRuns,
+    /// Results of this process that the next change stores: it leases a run of their target.
     finished: Mutex<Vec<RunResult>>,
 }
 
@@ -84,6 +90,7 @@ impl FolderQueue {
         }
         Ok(Self {
             file,
+            ahead: AheadRuns::default(),
             finished: Mutex::default(),
             log: ResultPublisher::default(),
         })
@@ -180,7 +187,8 @@ impl FolderQueue {
     /// # Errors
     /// If the queue cannot be read.
     pub fn work_counts(&self) -> Result<Vec<WorkCounts>, QueueError> {
-        self.read(work_counts::read)
+        let ahead = self.ahead.ids();
+        self.read(|read| work_counts::read(read, |id| ahead.contains(id)))
     }
 
     /// Calls `each` with every run that has no result, in order of ids, and the number of times that it was given to a
@@ -304,9 +312,11 @@ fn raise_attempt(write: &WriteTransaction, later: &RunResult) -> Result<(), Fail
 
 impl RunSource for FolderQueue {
     fn wait_for_run(&self, target: &str, _limit: Duration) -> Result<bool, QueueError> {
+        if self.ahead.has_run(target) {
+            return Ok(true);
+        }
         let is_queued = self.file.read(|read| {
-            let queued = read.open_table(QUEUED)?;
-            let first = queued.range((target, 0)..=(target, u64::MAX))?.next().transpose()?;
+            let first = first_queued(&read.open_table(QUEUED)?, target)?;
             // A lease that has expired is queued again when a run is taken.
             Ok(first.is_some() || !find_leases(&read.open_table(LEASES)?, |l| l.deadline_ms < unix_ms())?.is_empty())
         })?;
@@ -316,43 +326,22 @@ impl RunSource for FolderQueue {
         Ok(is_queued)
     }
 
+    fn decline(&self, target: &str) -> Result<(), QueueError> {
+        match self.ahead.remove(target) {
+            Some(leased) => self.release(&leased, None),
+            None => Ok(()),
+        }
+    }
+
     fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError> {
-        self.write(|write| {
-            let now = unix_ms();
-            let expired = find_leases(&write.open_table(LEASES)?, |l| l.deadline_ms < now)?;
-            for (id, worker) in expired {
-                requeue(
-                    write,
-                    &id,
-                    Some(&format!("{worker} reported nothing until its deadline")),
-                )?;
-            }
-            let Some(id) = pop_queued(write, target)? else {
-                return Ok(None);
-            };
-            let (runs, works) = (write.open_table(RUNS)?, write.open_table(WORKS)?);
-            let Some((run, stored)) = read_run(&runs, &works, &id)? else {
-                return Err(Failure::Entry(id.to_string(), "the run is missing".to_owned()));
-            };
-            let token = next(&mut write.open_table(META)?, "token")?;
-            let known = read_attempts(&write.open_table(ATTEMPTS)?, &id)?;
-            let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-            let stored_lease = StoredLease {
-                worker: worker.to_owned(),
-                token,
-                deadline_ms: now.saturating_add(lease_ms),
-            };
-            write
-                .open_table(LEASES)?
-                .insert(id.bytes(), encode(&stored_lease)?.as_slice())?;
-            Ok(Some(LeasedRun {
-                run,
-                queued_ms: stored.queued_ms,
-                attempt: known.count.saturating_add(1),
-                earlier_attempts: known.reasons,
-                token,
-            }))
-        })
+        let leased = match self.ahead.remove(target) {
+            Some(leased) => Some(leased),
+            None => self.write(|write| lease_first(write, target, worker, lease, Candidates::All))?,
+        };
+        if let Some(leased) = &leased {
+            self.ahead.request_after(leased, worker, lease);
+        }
+        Ok(leased)
     }
 
     fn finish(&self, leased: &LeasedRun, result: &RunResult) -> Result<FinishedRun, QueueError> {
@@ -369,7 +358,7 @@ impl RunSource for FolderQueue {
             return Ok(FinishedRun::HadResult);
         }
         self.log.append(&leased.run, &result);
-        // The target's next run begins with a commit to disk, which stores this too: targets wait for one commit each run.
+        // The commit that leases the target's next run, or the one after it, stores this too.
         finished.push(result);
         Ok(FinishedRun::Recorded)
     }
@@ -399,7 +388,9 @@ impl RunQueue for FolderQueue {
     fn counts(&self) -> Result<Counts, QueueError> {
         self.read(|read| {
             let done = read.open_table(RESULTS)?.len()?;
-            let leased = read.open_table(LEASES)?.len()?;
+            // A target that begins its next run meanwhile is counted in one of the two states.
+            let ahead = self.ahead.ids().len() as u64;
+            let leased = read.open_table(LEASES)?.len()?.saturating_sub(ahead);
             let total = read.open_table(RUNS)?.len()?;
             Ok(Counts {
                 queued: total.saturating_sub(done).saturating_sub(leased),

@@ -153,8 +153,8 @@ pub enum StartAnswer {
 }
 
 /// Where the thread of a target gets its runs, and where it reports them: a folder on this machine, or a broker. A change
-/// of a folder is durable when its method returns, and a result when its target takes the next run. A broker may receive
-/// a result later. A run whose result is lost is repeated.
+/// of a folder is durable when its method returns; a result when its target takes the next run, or the one after it if runs
+/// are leased ahead. A broker may receive a result later. A run whose result is lost is repeated.
 pub trait RunSource: Send + Sync {
     /// Waits until a run of a target is queued, at most for `limit`. Returns whether there may be one. A queue without
     /// other writers answers at once.

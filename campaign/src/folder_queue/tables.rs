@@ -168,24 +168,13 @@ pub(super) fn read_attempts(
     }
 }
 
-/// Removes the first entry of a target that is queued.
-pub(super) fn pop_queued(write: &WriteTransaction, target: &str) -> Result<Option<RunId>, Failure> {
-    let mut queued = write.open_table(QUEUED)?;
-    let first = {
-        let mut range = queued.range((target, 0)..=(target, u64::MAX))?;
-        match range.next() {
-            Some(first) => {
-                let (key, id) = first?;
-                Some((key.value().1, id_of(id.value())))
-            }
-            None => None,
-        }
-    };
-    let Some((position, id)) = first else {
-        return Ok(None);
-    };
-    queued.remove((target, position))?;
-    Ok(Some(id))
+/// Returns the first queued run of a target, with its position.
+pub(super) fn first_queued(
+    queued: &impl ReadableTable<(&'static str, u64), IdKey>,
+    target: &str,
+) -> Result<Option<(u64, RunId)>, Failure> {
+    let first = queued.range((target, 0)..=(target, u64::MAX))?.next().transpose()?;
+    Ok(first.map(|(key, id)| (key.value().1, id_of(id.value()))))
 }
 
 /// Lists the leases that `is_over` selects, with the name of the worker.

@@ -231,6 +231,84 @@ fn a_result_is_on_the_disk_when_the_next_run_is_taken() {
 }
 
 #[test]
+fn the_next_run_of_a_target_is_leased_while_one_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    let queue = FolderQueue::open(&path).unwrap();
+    queue
+        .add(&mut (0..5).map(|n| run("a", n)).chain([run("b", 0)]))
+        .unwrap();
+    let reopened = |name: &str| {
+        let copy = folder.path().join(name);
+        std::fs::copy(&path, &copy).unwrap();
+        FolderQueue::open(&copy).unwrap()
+    };
+    let take = || queue.take("a", "w", LEASE).unwrap().unwrap();
+    let ended = queue.lease_ahead_during(|| {
+        let first = take();
+        assert!(queue.ahead.has_run("a") && !queue.ahead.has_run("b"));
+        // For people, one run is running; the disk says that two may be.
+        assert_eq!(counts(&queue), (5, 1, 0));
+        assert_eq!(count_targets(&queue.work_counts().unwrap())["a"].leased, 1);
+        let copy = reopened("first");
+        let attempts: Vec<u32> = (0..5)
+            .map(|_| copy.take("a", "w", LEASE).unwrap().unwrap().attempt)
+            .collect();
+        assert_eq!(attempts, [2, 2, 1, 1, 1]);
+        queue.finish(&first, &result(&first)).unwrap();
+        let second = take();
+        assert_eq!((second.run.repeat, second.attempt), (1, 1));
+        // The commit that leases the third run stores the first one's result.
+        assert!(queue.ahead.has_run("a"));
+        assert_eq!(counts(&reopened("second")), (5, 0, 1));
+        // A run that is repeated comes after the one that is here, and nothing is leased ahead while it runs.
+        queue.release(&second, Some("lost")).unwrap();
+        let third = take();
+        assert_eq!((third.run.repeat, queue.ahead.has_run("a")), (2, false));
+        queue.finish(&third, &result(&third)).unwrap();
+        let again = take();
+        assert_eq!((again.run.id, again.attempt), (second.run.id, 2));
+        assert!(!queue.ahead.has_run("a"));
+        queue.finish(&again, &result(&again)).unwrap();
+        let fourth = take();
+        assert_eq!((fourth.run.repeat, queue.ahead.has_run("a")), (3, true));
+        // A target that cannot be used gives its next run back.
+        queue.decline("a").unwrap();
+        assert_eq!((counts(&queue), queue.ahead.has_run("a")), ((2, 1, 3), false));
+        queue.finish(&fourth, &result(&fourth)).unwrap();
+        assert_eq!(queue.take("b", "w", LEASE).unwrap().unwrap().attempt, 1);
+    });
+    ended.unwrap();
+    assert_eq!(counts(&queue), (1, 1, 4));
+    let fifth = take();
+    assert_eq!((fifth.run.repeat, fifth.attempt), (4, 1));
+    assert!(!queue.ahead.has_run("a"), "nobody leases runs ahead any more");
+}
+
+#[test]
+fn runs_that_no_target_began_are_queued_again_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = FolderQueue::open(&folder.path().join("q.redb")).unwrap();
+    queue.add(&mut (0..3).map(|n| run("a", n))).unwrap();
+    let leased = queue.lease_ahead_during(|| {
+        let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+        assert!(queue.ahead.has_run("a"));
+        leased
+    });
+    queue.release(&leased.unwrap(), None).unwrap();
+    assert_eq!(counts(&queue), (3, 0, 0));
+    for repeat in 0..3 {
+        let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+        assert_eq!((leased.run.repeat, leased.attempt), (repeat, 1));
+    }
+    // The thread ends when the work panics.
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        queue.lease_ahead_during(|| panic!("a test's"))
+    }));
+    assert!(ended.is_err());
+}
+
+#[test]
 fn a_queue_that_is_closed_stores_its_results() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("q.redb");

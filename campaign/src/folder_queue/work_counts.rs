@@ -90,12 +90,15 @@ pub(super) fn add_result(write: &WriteTransaction, run: &StoredRun, verdict: Run
     Ok(())
 }
 
-/// Returns the numbers, in the order of targets and kinds.
-pub(super) fn read(read: &ReadTransaction) -> Result<Vec<WorkCounts>, Failure> {
+/// Returns the numbers, in the order of targets and kinds. A leased run that `is_ahead` selects counts as queued.
+pub(super) fn read(read: &ReadTransaction, is_ahead: impl Fn(&RunId) -> bool) -> Result<Vec<WorkCounts>, Failure> {
     let (runs, works) = (read.open_table(RUNS)?, read.open_table(WORKS)?);
     let mut leased: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
     for item in read.open_table(LEASES)?.iter()? {
         let id = id_of(item?.0.value());
+        if is_ahead(&id) {
+            continue;
+        }
         let Some(bytes) = runs.get(id.bytes())? else { continue };
         let run: StoredRun = entry(&id, bytes.value())?;
         let kind = read_kind(&works, &run.work)?;

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Variable with the folder that the killed process works in.
 const FOLDER: &str = "KINESCOPE_TEST_QUEUE";
+/// Variable that is set if the killed process leases runs ahead.
+const AHEAD: &str = "KINESCOPE_TEST_LEASES_AHEAD";
 const TARGETS: [&str; 4] = ["software:a", "software:b", "software:c", "software:d"];
 const REPEATS: u32 = 60;
 const LEASE: Duration = Duration::from_secs(60);
@@ -65,16 +67,32 @@ fn killed_process() {
     let folder = Path::new(&folder);
     let queue = FolderQueue::open(&folder.join("queue.redb")).unwrap();
     queue.add(&mut runs()).unwrap();
-    std::thread::scope(|scope| {
-        for target in TARGETS {
-            let queue = &queue;
-            scope.spawn(move || work(queue, target, folder));
-        }
-    });
+    let run = || {
+        std::thread::scope(|scope| {
+            for target in TARGETS {
+                let queue = &queue;
+                scope.spawn(move || work(queue, target, folder));
+            }
+        });
+    };
+    match std::env::var_os(AHEAD) {
+        Some(_) => queue.lease_ahead_during(run).unwrap(),
+        None => run(),
+    }
 }
 
 #[test]
 fn a_killed_process_loses_no_run_and_every_repeat_is_marked() {
+    run_with_kills(&[]);
+}
+
+#[test]
+fn a_killed_process_that_leases_runs_ahead_loses_none_and_marks_every_repeat() {
+    run_with_kills(&[(AHEAD, "1")]);
+}
+
+/// Kills processes at random moments until one has done all runs, and compares results with executions.
+fn run_with_kills(variables: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let mut kills = 0;
     // A generator of its own: each run of the test kills at other moments, and prints them.
@@ -83,6 +101,7 @@ fn a_killed_process_loses_no_run_and_every_repeat_is_marked() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["crashes::killed_process", "--exact", "--test-threads=1"])
             .env(FOLDER, folder.path())
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();

@@ -69,7 +69,8 @@ impl Farm {
             outcomes: folder.outcomes_path(),
             targets: Targets::new(Some(self.folder.path().join("keys"))),
         };
-        run_campaign(queue, &targets, &options, stop, notice).unwrap()
+        let run = || run_campaign(queue, &targets, &options, stop, notice);
+        queue.lease_ahead_during(run).unwrap().unwrap()
     }
 
     pub fn results(queue: &FolderQueue) -> Vec<(String, String, RunResult)> {

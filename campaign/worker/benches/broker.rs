@@ -115,7 +115,8 @@ fn run_embedded(folder: &Path, recording: &Path) {
         outcomes: out.outcomes_path(),
         targets: Targets::new(None),
     };
-    let end = run_campaign(&queue, &[target], &options, &Progress::new(), &|_| {}).unwrap();
+    let run = || run_campaign(&queue, &[target], &options, &Progress::new(), &|_| {});
+    let end = queue.lease_ahead_during(run).unwrap().unwrap();
     let took = begun.elapsed();
     drop(queue);
     print_ratio(folder, "with the queue in a folder", recording, took, end.done);

@@ -11,6 +11,7 @@ mod broker;
 
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunResult, RunVerdict};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -170,26 +171,40 @@ fn the_tutorial_does_what_it_says() {
 #[test]
 fn agents_and_the_program_are_killed_and_every_run_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
-    run_with_kills(folder.path(), 3, 20);
+    run_with_kills(
+        folder.path(),
+        "vecadd.kine",
+        3,
+        20,
+        Duration::from_millis(200)..Duration::from_millis(700),
+    );
 }
 
 #[test]
 #[ignore = "make test-full: a minute of two processors"]
 fn thousand_runs_on_eight_agents_that_are_killed() {
     let folder = tempfile::tempdir().unwrap();
-    run_with_kills(folder.path(), 8, 125);
+    // The same as over a broker.
+    run_with_kills(
+        folder.path(),
+        "digits.kine",
+        8,
+        125,
+        Duration::from_millis(500)..Duration::from_secs(2),
+    );
 }
 
-/// Runs a campaign in a folder whose agents and whose process are killed at random moments.
-fn run_with_kills(folder: &Path, agents: usize, repeats: u32) {
+/// Runs a campaign in a folder whose agents and whose process are killed at random moments, after pauses in this range.
+fn run_with_kills(folder: &Path, sample: &str, agents: usize, repeats: u32, pauses: Range<Duration>) {
     let keys = folder.join("keys");
     let mut farm = start_agents(folder, &keys, agents);
     let targets: Vec<String> = farm.iter().map(|a| a.target.clone()).collect();
-    write_campaign(folder, &targets, repeats);
+    write_sample_campaign(folder, sample, &targets, repeats);
     let mut seed = u64::from(std::process::id());
     let (mut kills, begun) = (0, Instant::now());
     let mut child = start_run(folder, &keys, &[]);
-    let pause = |seed: &mut u64| Duration::from_millis(200 + random(seed, 500));
+    let width = u64::try_from((pauses.end - pauses.start).as_millis()).unwrap();
+    let pause = |seed: &mut u64| pauses.start + Duration::from_millis(random(seed, width));
     let mut next_kill = begun + pause(&mut seed);
     let code = loop {
         assert!(begun.elapsed() < Duration::from_secs(500), "the campaign does not end");
