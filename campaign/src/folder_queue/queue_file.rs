@@ -91,6 +91,8 @@ impl QueueFile {
     pub(super) fn open(path: &Path) -> Result<Self, QueueError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
+        // A damaged file is an error. Without the check, redb panics at some damage.
+        builder.set_check_integrity_on_open(true);
         if !path.exists() {
             create_file(&builder, path).map_err(|reason| QueueError::Storage {
                 path: path.to_owned(),

@@ -334,3 +334,46 @@ fn files_that_are_no_queue_are_refused() {
     assert!(!parse_entry(b"{}") && !parse_entry(&vec![b' '; MAX_ENTRY_BYTES + 1]));
     assert!(parse_entry(&serde_json::to_vec(&run("a", 1)).unwrap()));
 }
+
+/// One damaged file of five ended the program with a panic.
+#[test]
+fn damaged_files_are_refused_or_read_without_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.redb");
+    let queue = FolderQueue::open(&path).unwrap();
+    queue.add(&mut (0..200).map(|n| run("a", n))).unwrap();
+    for _ in 0..50 {
+        let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+        queue.finish(&leased, &result(&leased)).unwrap();
+    }
+    drop(queue);
+    let whole = std::fs::read(&path).unwrap();
+    let mut seed = 0x9e37_79b9_u64;
+    let mut random = |below: usize| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let mut refused = 0;
+    for _ in 0..100 {
+        let mut bytes = whole.clone();
+        for _ in 0..[1, 3, 20][random(3)] {
+            let (at, count) = (random(bytes.len()), [1, 4, 64, 4096][random(4)]);
+            bytes
+                .iter_mut()
+                .skip(at)
+                .take(count)
+                .for_each(|b| *b = random(256) as u8);
+        }
+        let damaged = folder.path().join("damaged.redb");
+        std::fs::write(&damaged, bytes).unwrap();
+        let used = FolderQueue::open(&damaged).and_then(|queue| {
+            queue.take("a", "w", LEASE)?;
+            queue.results(&mut |_, _| true)?;
+            queue.work_counts()
+        });
+        refused += usize::from(used.is_err());
+    }
+    assert!(refused > 50, "{refused} of 100 are refused");
+}
