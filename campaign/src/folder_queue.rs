@@ -17,7 +17,7 @@ use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCou
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
 use ahead::AheadRuns;
-use leases::{Candidates, lease_first};
+use leases::{Candidates, lease_first, requeue_expired};
 use publisher::ResultPublisher;
 use queue_file::QueueFile;
 use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
@@ -336,7 +336,10 @@ impl RunSource for FolderQueue {
     fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError> {
         let leased = match self.ahead.remove(target) {
             Some(leased) => Some(leased),
-            None => self.write(|write| lease_first(write, target, worker, lease, Candidates::All))?,
+            None => self.write(|write| {
+                requeue_expired(write)?;
+                lease_first(write, target, worker, lease, Candidates::All)
+            })?,
         };
         if let Some(leased) = &leased {
             self.ahead.request_after(leased, worker, lease);

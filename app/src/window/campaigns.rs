@@ -88,7 +88,7 @@ pub(super) fn open_with_recording(app: &mut App, ctx: &Context, path: PathBuf) {
             }
             let recording = match &checked {
                 Ok(description) => first_recording(&description.matrix),
-                Err(e) => return app.error(&format!("{title} was not opened"), e),
+                Err(e) => return app.error(&format!("{title} was not opened as the description of a campaign"), e),
             };
             app.views.campaign.describe(checked);
             app.show_panel_of_file(&again, PANEL, &title, recording);

@@ -5,11 +5,12 @@
 //! only once: one that was attempted before is not leased ahead, and nothing is while it runs.
 
 use super::FolderQueue;
-use super::leases::{Candidates, lease_first};
+use super::leases::{Candidates, lease_first, requeue_expired};
 use crate::queue::{QueueError, RunSource as _};
 use crate::run::{LeasedRun, RunId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// The runs that are leased ahead, at most one for each target.
@@ -21,8 +22,10 @@ pub(super) struct AheadRuns {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of callers of [`FolderQueue::lease_ahead_during`].
+    /// Number of callers of [`FolderQueue::lease_ahead_during`] whose work goes on.
     users: usize,
+    /// Number of threads that lease.
+    threads: usize,
     by_target: BTreeMap<String, Ahead>,
 }
 
@@ -34,12 +37,12 @@ enum Ahead {
     /// The thread leases it.
     Pending,
     /// It is there.
-    Leased(LeasedRun),
+    Leased(Box<LeasedRun>),
 }
 
-/// What a lease needs.
+/// What the lease of a run needs.
 #[derive(Clone, Debug)]
-struct Request {
+pub(super) struct Request {
     target: String,
     worker: String,
     lease: Duration,
@@ -54,10 +57,10 @@ impl AheadRuns {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the thread has no work for a target.
+    /// Waits until no thread has work for a target.
     fn settle(&self, target: &str) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        while state.users > 0 && matches!(state.by_target.get(target), Some(Ahead::Requested(_) | Ahead::Pending)) {
+        while matches!(state.by_target.get(target), Some(Ahead::Requested(_) | Ahead::Pending)) {
             state = self.wait(state);
         }
         state
@@ -71,7 +74,7 @@ impl AheadRuns {
     /// Removes a target's next run, if it is here.
     pub(super) fn remove(&self, target: &str) -> Option<LeasedRun> {
         match self.settle(target).by_target.remove(target) {
-            Some(Ahead::Leased(run)) => Some(run),
+            Some(Ahead::Leased(run)) => Some(*run),
             _ => None,
         }
     }
@@ -79,7 +82,7 @@ impl AheadRuns {
     /// Requests the run after `leased`, if a thread leases runs ahead.
     pub(super) fn request_after(&self, leased: &LeasedRun, worker: &str, lease: Duration) {
         let mut state = self.lock();
-        if state.users == 0 || leased.attempt > 1 {
+        if state.threads == 0 || leased.attempt > 1 {
             return;
         }
         let target = leased.run.target.clone();
@@ -103,56 +106,22 @@ impl AheadRuns {
         runs.collect()
     }
 
-    /// Waits for requests, and returns them. Returns `None` when nobody needs the thread any more.
-    fn next_requests(&self) -> Option<Vec<Request>> {
-        let mut state = self.lock();
-        loop {
-            if state.users == 0 {
-                return None;
-            }
-            let mut requests = Vec::new();
-            for ahead in state.by_target.values_mut() {
-                if let Ahead::Requested(request) = ahead {
-                    requests.push(request.clone());
-                    *ahead = Ahead::Pending;
-                }
-            }
-            if !requests.is_empty() {
-                return Some(requests);
-            }
-            state = self.wait(state);
-        }
-    }
-
-    /// Answers requests.
-    fn answer(&self, requests: Vec<Request>, leased: Vec<LeasedRun>) {
-        let mut state = self.lock();
-        for request in requests {
-            state.by_target.remove(&request.target);
-        }
-        for run in leased {
-            state.by_target.insert(run.run.target.clone(), Ahead::Leased(run));
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
     /// Removes all runs. Requests are forgotten.
     fn take_all(&self) -> Vec<LeasedRun> {
         let all = std::mem::take(&mut self.lock().by_target);
         let runs = all.into_values().filter_map(|ahead| match ahead {
-            Ahead::Leased(run) => Some(run),
+            Ahead::Leased(run) => Some(*run),
             _ => None,
         });
         runs.collect()
     }
 }
 
-/// A caller of [`FolderQueue::lease_ahead_during`]: the thread ends when this is dropped.
-struct User<'a>(&'a AheadRuns);
+/// Work that needs runs ahead. Its thread ends after this is dropped.
+pub(super) struct User<'a>(&'a AheadRuns);
 
 impl<'a> User<'a> {
-    fn new(ahead: &'a AheadRuns) -> Self {
+    pub(super) fn new(ahead: &'a AheadRuns) -> Self {
         ahead.lock().users += 1;
         Self(ahead)
     }
@@ -167,6 +136,64 @@ impl Drop for User<'_> {
     }
 }
 
+/// A thread that leases. When it has ended, also by a panic, nobody waits for it.
+pub(super) struct Lessor<'a>(&'a AheadRuns);
+
+impl<'a> Lessor<'a> {
+    pub(super) fn new(ahead: &'a AheadRuns) -> Self {
+        ahead.lock().threads += 1;
+        Self(ahead)
+    }
+
+    /// Waits for requests, and returns them. Returns `None` when nobody needs the thread any more.
+    pub(super) fn next_requests(&self) -> Option<Vec<Request>> {
+        let mut state = self.0.lock();
+        loop {
+            if state.users == 0 {
+                return None;
+            }
+            let mut requests = Vec::new();
+            for ahead in state.by_target.values_mut() {
+                if let Ahead::Requested(request) = ahead {
+                    requests.push(request.clone());
+                    *ahead = Ahead::Pending;
+                }
+            }
+            if !requests.is_empty() {
+                return Some(requests);
+            }
+            state = self.0.wait(state);
+        }
+    }
+
+    /// Answers requests.
+    fn answer(&self, requests: Vec<Request>, leased: Vec<LeasedRun>) {
+        let mut state = self.0.lock();
+        for request in requests {
+            state.by_target.remove(&request.target);
+        }
+        for run in leased {
+            state
+                .by_target
+                .insert(run.run.target.clone(), Ahead::Leased(Box::new(run)));
+        }
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for Lessor<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.threads = state.threads.saturating_sub(1);
+        if state.threads == 0 {
+            state.by_target.retain(|_, ahead| matches!(ahead, Ahead::Leased(_)));
+        }
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
 impl FolderQueue {
     /// Does some work while a thread leases the next run of each target ahead. At the end, runs that no target has begun
     /// are queued again.
@@ -175,15 +202,19 @@ impl FolderQueue {
     /// If the queue cannot be written at the end.
     pub fn lease_ahead_during<T>(&self, work: impl FnOnce() -> T) -> Result<T, QueueError> {
         let done = std::thread::scope(|scope| {
-            let user = User::new(&self.ahead);
+            let (user, lessor) = (User::new(&self.ahead), Lessor::new(&self.ahead));
             let thread = std::thread::Builder::new().name("campaign-queue".to_owned());
-            if let Err(e) = thread.spawn_scoped(scope, || self.lease_requested()) {
-                tracing::warn!("targets wait for the disk between two runs: {e}");
-                drop(user);
-                return work();
-            }
+            let thread = thread.spawn_scoped(scope, || {
+                let lessor = lessor;
+                self.lease_requested(&lessor);
+            });
             let done = work();
             drop(user);
+            match thread.map(ScopedJoinHandle::join) {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => tracing::warn!("targets waited for the disk between two runs: a thread panicked"),
+                Err(e) => tracing::warn!("targets waited for the disk between two runs: {e}"),
+            }
             done
         });
         for run in self.ahead.take_all() {
@@ -193,9 +224,10 @@ impl FolderQueue {
     }
 
     /// Leases what is requested until nobody needs it any more.
-    fn lease_requested(&self) {
-        while let Some(requests) = self.ahead.next_requests() {
+    fn lease_requested(&self, lessor: &Lessor<'_>) {
+        while let Some(requests) = lessor.next_requests() {
             let leased = self.write(|write| {
+                requeue_expired(write)?;
                 let runs = requests
                     .iter()
                     .map(|r| lease_first(write, &r.target, &r.worker, r.lease, Candidates::New));
@@ -206,7 +238,7 @@ impl FolderQueue {
                 tracing::debug!("no run was leased ahead: {e}");
                 Vec::new()
             });
-            self.ahead.answer(requests, leased);
+            lessor.answer(requests, leased);
         }
     }
 }

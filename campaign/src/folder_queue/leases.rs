@@ -1,4 +1,4 @@
-//! The lease of a queued run.
+//! The leases of runs: a queued run is leased, and queued again when its lease has expired.
 
 use super::tables::{
     ATTEMPTS, Failure, LEASES, META, QUEUED, RUNS, StoredLease, WORKS, encode, find_leases, first_queued, next,
@@ -17,8 +17,18 @@ pub(super) enum Candidates {
     New,
 }
 
-/// Leases the first queued run of a target. Returns `None` if there is none, or if it is no candidate. Runs whose lease has
-/// expired are queued again before.
+/// Queues runs again whose lease has expired.
+pub(super) fn requeue_expired(write: &WriteTransaction) -> Result<(), Failure> {
+    let now = unix_ms();
+    let expired = find_leases(&write.open_table(LEASES)?, |l| l.deadline_ms < now)?;
+    for (id, worker) in expired {
+        let reason = format!("{worker} reported nothing until its deadline");
+        requeue(write, &id, Some(&reason))?;
+    }
+    Ok(())
+}
+
+/// Leases the first queued run of a target. Returns `None` if there is none, or if it is no candidate.
 pub(super) fn lease_first(
     write: &WriteTransaction,
     target: &str,
@@ -26,15 +36,6 @@ pub(super) fn lease_first(
     lease: Duration,
     candidates: Candidates,
 ) -> Result<Option<LeasedRun>, Failure> {
-    let now = unix_ms();
-    let expired = find_leases(&write.open_table(LEASES)?, |l| l.deadline_ms < now)?;
-    for (id, worker) in expired {
-        requeue(
-            write,
-            &id,
-            Some(&format!("{worker} reported nothing until its deadline")),
-        )?;
-    }
     let mut queued = write.open_table(QUEUED)?;
     let Some((position, id)) = first_queued(&queued, target)? else {
         return Ok(None);
@@ -53,7 +54,7 @@ pub(super) fn lease_first(
     let stored_lease = StoredLease {
         worker: worker.to_owned(),
         token,
-        deadline_ms: now.saturating_add(lease_ms),
+        deadline_ms: unix_ms().saturating_add(lease_ms),
     };
     write
         .open_table(LEASES)?

@@ -1,5 +1,6 @@
 //! Tests of the queue in a file: states, leases, and that it loses nothing.
 
+use super::ahead::{Lessor, User};
 use super::*;
 use crate::queue::{VerdictCounts, count_targets};
 use crate::run_result::RunVerdict;
@@ -306,6 +307,27 @@ fn runs_that_no_target_began_are_queued_again_at_the_end() {
         queue.lease_ahead_during(|| panic!("a test's"))
     }));
     assert!(ended.is_err());
+}
+
+#[test]
+fn a_thread_that_panics_while_it_leases_keeps_no_target_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = FolderQueue::open(&folder.path().join("q.redb")).unwrap();
+    queue.add(&mut (0..2).map(|n| run("a", n))).unwrap();
+    let (_user, lessor) = (User::new(&queue.ahead), Lessor::new(&queue.ahead));
+    queue.take("a", "w", LEASE).unwrap().unwrap();
+    let ended = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            assert_eq!(lessor.next_requests().unwrap().len(), 1);
+            let _ended = lessor;
+            panic!("a test's")
+        });
+        assert!(!queue.ahead.has_run("a"));
+        thread.join()
+    });
+    assert!(ended.is_err());
+    // The target leases its run itself.
+    assert_eq!(queue.take("a", "w", LEASE).unwrap().unwrap().run.repeat, 1);
 }
 
 #[test]
