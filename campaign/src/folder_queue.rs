@@ -389,10 +389,10 @@ impl RunQueue for FolderQueue {
     }
 
     fn counts(&self) -> Result<Counts, QueueError> {
+        // A target that begins its next run before the tables are read has a lease more, of the run after it.
+        let ahead = self.ahead.ids().len() as u64;
         self.read(|read| {
             let done = read.open_table(RESULTS)?.len()?;
-            // A target that begins its next run meanwhile is counted in one of the two states.
-            let ahead = self.ahead.ids().len() as u64;
             let leased = read.open_table(LEASES)?.len()?.saturating_sub(ahead);
             let total = read.open_table(RUNS)?.len()?;
             Ok(Counts {

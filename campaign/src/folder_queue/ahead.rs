@@ -96,14 +96,15 @@ impl AheadRuns {
         self.changed.notify_all();
     }
 
-    /// Returns the ids of the runs that are here: no target has begun them.
+    /// Returns the ids of the runs that are here: no target has begun them. A run that is being leased is awaited, because
+    /// the queue has its lease already.
     pub(super) fn ids(&self) -> BTreeSet<RunId> {
-        let state = self.lock();
-        let runs = state.by_target.values().filter_map(|ahead| match ahead {
-            Ahead::Leased(leased) => Some(leased.run.id),
+        let targets: Vec<String> = self.lock().by_target.keys().cloned().collect();
+        let find = |target: String| match self.settle(&target).by_target.get(&target) {
+            Some(Ahead::Leased(leased)) => Some(leased.run.id),
             _ => None,
-        });
-        runs.collect()
+        };
+        targets.into_iter().filter_map(find).collect()
     }
 
     /// Removes all runs. Requests are forgotten.

@@ -309,6 +309,23 @@ fn runs_that_no_target_began_are_queued_again_at_the_end() {
     assert!(ended.is_err());
 }
 
+/// While the lease of the next run was on its way to the disk, two runs of a target were running.
+#[test]
+fn one_run_of_a_target_is_running_at_any_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = FolderQueue::open(&folder.path().join("q.redb")).unwrap();
+    queue.add(&mut (0..50).map(|n| run("a", n))).unwrap();
+    let ended = queue.lease_ahead_during(|| {
+        for done in 0..50 {
+            let leased = queue.take("a", "w", LEASE).unwrap().unwrap();
+            assert_eq!(counts(&queue), (49 - done, 1, done));
+            assert_eq!(count_targets(&queue.work_counts().unwrap())["a"].leased, 1);
+            queue.finish(&leased, &result(&leased)).unwrap();
+        }
+    });
+    ended.unwrap();
+}
+
 #[test]
 fn a_thread_that_panics_while_it_leases_keeps_no_target_waiting() {
     let folder = tempfile::tempdir().unwrap();
