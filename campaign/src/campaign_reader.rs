@@ -3,10 +3,11 @@
 
 use crate::campaign_folder::{CampaignFolder, FolderError, StatusFile, describe_queue};
 use crate::folder_queue::FolderQueue;
+use crate::open_cell::OpenCell;
 use crate::queue::{QueueError, RunQueue as _};
 use crate::result_log::{LogEntry, LogPart, LogReader};
 use crate::snapshot::{CellRun, KindCounts, MatrixCell, MatrixRow, Snapshot};
-use crate::summary::{CellKey, OpenCell, WORK_KINDS, WorkKey};
+use crate::summary::{CellKey, WORK_KINDS, WorkKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ const MAX_CELLS: usize = 1 << 20;
 #[derive(Debug)]
 struct CollectedCell {
     open: OpenCell,
-    runs: Vec<CellRun>,
+    /// By the digest of the work, as in the open cell.
+    runs: BTreeMap<String, Vec<CellRun>>,
     /// Whether the shown row has the results until now.
     is_shown: bool,
 }
@@ -74,15 +76,16 @@ impl CollectedMatrix {
                 row.cells
                     .entry(entry.target.to_string())
                     .or_insert_with(|| CollectedCell {
-                        open: OpenCell::new(entry.path.as_ref(), &entry.digest, &result),
-                        runs: Vec::new(),
+                        open: OpenCell::default(),
+                        runs: BTreeMap::new(),
                         is_shown: true,
                     })
             }
         };
-        if cell.runs.len() < MAX_CELL_RUNS {
-            let at = cell.runs.partition_point(|run| run.repeat <= entry.repeat);
-            cell.runs.insert(
+        let runs = cell.runs.entry(entry.work_digest.to_string()).or_default();
+        if runs.len() < MAX_CELL_RUNS {
+            let at = runs.partition_point(|run| run.repeat <= entry.repeat);
+            runs.insert(
                 at,
                 CellRun {
                     repeat: entry.repeat,
@@ -90,7 +93,8 @@ impl CollectedMatrix {
                 },
             );
         }
-        cell.open.add(result);
+        cell.open
+            .add(&entry.work_digest, entry.path.as_ref(), &entry.digest, result);
         if std::mem::replace(&mut cell.is_shown, false) {
             self.changed.push((work, entry.target.into_owned()));
         }
@@ -105,10 +109,12 @@ impl CollectedMatrix {
                 continue;
             };
             cell.is_shown = true;
+            let Some(closed) = cell.open.close() else { continue };
+            let runs = cell.open.newest().and_then(|work| cell.runs.get(work));
             Arc::make_mut(&mut row.shown).set(MatrixCell {
                 key: CellKey::new(work, target),
-                cell: cell.open.close(),
-                runs: cell.runs.clone(),
+                cell: closed,
+                runs: runs.cloned().unwrap_or_default(),
             });
         }
         self.rows.values().map(|row| Arc::clone(&row.shown)).collect()

@@ -197,6 +197,7 @@ mod tests {
             outcome: None,
             details: None,
             unequal: None,
+            superseded: 0,
         }
     }
 

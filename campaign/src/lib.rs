@@ -16,6 +16,7 @@ mod matrix;
 mod matrix_error;
 pub mod messages;
 mod mutation;
+mod open_cell;
 mod queue;
 mod report;
 mod result_log;

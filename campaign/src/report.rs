@@ -205,6 +205,7 @@ fn matrix_cell(cell: &Cell) -> Markup {
         @if let Some(ns) = cell.median_ns() { br; span class="dim" { (text::duration(ns)) } }
         @if cell.fingerprints > 1 { br; span class="changed" { (cell.fingerprints) " different results" } }
         @if cell.repeated > 0 { br; span class="dim" { (cell.repeated) " repeated" } }
+        @if cell.superseded > 0 { br; span class="dim" { (cell.superseded) " of earlier files" } }
     }
 }
 
@@ -394,6 +395,7 @@ mod tests {
             outcome: Some("outcomes/x.kine".into()),
             details: None,
             unequal: None,
+            superseded: 0,
         };
         let summary = Summary {
             cells: BTreeMap::from([(key, cell)]),

@@ -1,15 +1,13 @@
 //! The cells of a campaign's matrix: work on a file, with its options, on a target, and what its repeats gave.
 
+use crate::open_cell::OpenCell;
 use crate::queue::{QueueError, RunQueue};
 use crate::run::Run;
 use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
 use crate::work::RunDetails;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-
-/// Maximum number of run times of a cell that are kept.
-const MAX_TIMES: usize = 1000;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// What identifies a cell in two campaigns. The recording's content may differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,6 +209,8 @@ pub struct Cell {
     pub details: Option<RunDetails>,
     /// How the result of a repeat differs from another one that must be the same, in words; `None` if none does.
     pub unequal: Option<String>,
+    /// Number of results of the same work with earlier contents of its files. Nothing else here counts them.
+    pub superseded: u64,
 }
 
 impl Cell {
@@ -218,81 +218,6 @@ impl Cell {
     #[must_use]
     pub fn median_ns(&self) -> Option<u64> {
         self.run_ns.get(self.run_ns.len().checked_sub(1)? / 2).copied()
-    }
-}
-
-/// A cell that is being collected.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenCell {
-    cell: Cell,
-    fingerprints: BTreeSet<String>,
-    /// The details of the first repeat.
-    first: Option<RunDetails>,
-}
-
-impl OpenCell {
-    /// Creates the cell of a recording at `path` with a digest, without results. `first` is the result that is added
-    /// first.
-    pub fn new(path: &Path, digest: &str, first: &RunResult) -> Self {
-        Self {
-            cell: Cell {
-                runs: 0,
-                matches: 0,
-                repeated: 0,
-                verdict: first.verdict.into(),
-                fingerprints: 0,
-                divergence: first.divergence.clone(),
-                failure: first.failure.clone(),
-                run_ns: Vec::new(),
-                gpu: first.gpu.clone(),
-                path: path.to_owned(),
-                digest: digest.to_owned(),
-                outcome: first.outcome.clone(),
-                details: first.details.clone(),
-                unequal: None,
-            },
-            fingerprints: BTreeSet::new(),
-            first: first.details.clone(),
-        }
-    }
-
-    /// Returns the cell with the results until now.
-    pub fn close(&self) -> Cell {
-        self.cell.clone()
-    }
-
-    /// Adds a result.
-    pub fn add(&mut self, result: RunResult) {
-        let verdict = CellVerdict::from(result.verdict);
-        let cell = &mut self.cell;
-        cell.runs += 1;
-        cell.matches += u64::from(result.verdict == RunVerdict::Match);
-        cell.repeated += u64::from(result.is_repeated());
-        if result.run_ns > 0 && cell.run_ns.len() < MAX_TIMES {
-            let at = cell.run_ns.partition_point(|ns| *ns <= result.run_ns);
-            cell.run_ns.insert(at, result.run_ns);
-        }
-        if !result.fingerprint.is_empty() {
-            self.fingerprints.insert(result.fingerprint);
-            cell.fingerprints = self.fingerprints.len();
-        }
-        if cell.gpu.is_empty() {
-            cell.gpu = result.gpu;
-        }
-        match (&self.first, &result.details) {
-            (Some(first), Some(details)) if cell.unequal.is_none() => cell.unequal = first.describe_change(details),
-            (None, Some(details)) => self.first = Some(details.clone()),
-            _ => {}
-        }
-        if verdict > cell.verdict || cell.details.is_none() {
-            cell.details = result.details;
-        }
-        if verdict > cell.verdict {
-            cell.verdict = verdict;
-            cell.divergence = result.divergence;
-            cell.failure = result.failure;
-            cell.outcome = result.outcome;
-        }
     }
 }
 
@@ -333,7 +258,8 @@ impl Summary {
             add(&mut cells, &run, result);
             true
         })?;
-        summary.cells = cells.into_iter().map(|(key, open)| (key, open.cell)).collect();
+        let closed = cells.into_iter().filter_map(|(key, open)| Some((key, open.close()?)));
+        summary.cells = closed.collect();
         Ok(summary)
     }
 
@@ -356,10 +282,16 @@ impl Summary {
         self.verdicts.values().sum()
     }
 
-    /// Whether every result is a match, and repeats that must give the same result did.
+    /// Whether every result is a match, and repeats that must give the same result did. Superseded results are left out.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.total() == self.results_with(RunVerdict::Match) && self.unequal_cells() == 0
+        self.cells.values().all(|cell| cell.matches == cell.runs) && self.unequal_cells() == 0
+    }
+
+    /// Returns the number of results of work whose files have other contents now.
+    #[must_use]
+    pub fn superseded(&self) -> u64 {
+        self.cells.values().map(|cell| cell.superseded).sum()
     }
 
     /// Returns the number of cells whose repeats gave different results, although they must not.
@@ -399,10 +331,8 @@ impl Summary {
 
 fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
     let recording = run.work.recording();
-    let open = cells
-        .entry(CellKey::for_run(run))
-        .or_insert_with(|| OpenCell::new(&recording.path, &recording.digest, &result));
-    open.add(result);
+    let open = cells.entry(CellKey::for_run(run)).or_default();
+    open.add(&run.work.digest(), &recording.path, &recording.digest, result);
 }
 
 #[cfg(test)]

@@ -214,6 +214,16 @@ impl WorkItem {
         self.as_work().describe_options()
     }
 
+    /// Returns the digest of everything that the result depends on, 32 hex digits: the contents of the files, and options.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        self.hash_into(&mut hasher);
+        let mut digest = hasher.finalize().to_hex().to_string();
+        digest.truncate(32);
+        digest
+    }
+
     /// Adds everything that the result depends on to a hasher. Paths and names are left out.
     pub(crate) fn hash_into(&self, hasher: &mut blake3::Hasher) {
         self.as_work().hash_into(&mut FieldHasher::new(hasher));

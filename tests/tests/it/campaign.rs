@@ -309,6 +309,41 @@ fn a_campaign_goes_on_after_a_kill_at_its_start() {
     }
 }
 
+/// The old divergence stayed in the cell, the exit code stayed 1, and repeats seemed to differ.
+#[test]
+fn a_recording_that_changes_between_two_calls_replaces_its_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::copy(root().join("sample-traces/vecadd.kine"), at("vecadd.kine")).unwrap();
+    let diverging = whole_program_tests::copy_diverging(folder.path(), "vecadd.kine");
+    let text = "version = 1\ntargets = [\"software:mali-g71\"]\nrepeats = 2\n[[recordings]]\npath = \"x.kine\"\n";
+    std::fs::write(at("c.toml"), text).unwrap();
+    let run = |recording: &Path| {
+        std::fs::copy(recording, at("x.kine")).unwrap();
+        let ended = kinescope(
+            folder.path(),
+            ["campaign", "run", &at("c.toml"), "-o", &at("out"), "--json"],
+        );
+        (ended.code, ended.json())
+    };
+    let (code, report) = run(&diverging);
+    assert_eq!(
+        (code, &report["diverged"], &report["superseded"]),
+        (Some(1), &2.into(), &0.into())
+    );
+    let (code, report) = run(Path::new(&at("vecadd.kine")));
+    assert_eq!(
+        (code, &report["matched"], &report["superseded"]),
+        (Some(0), &2.into(), &2.into())
+    );
+    assert_eq!((&report["diverged"], &report["done"]), (&2.into(), &4.into()));
+    let ended = kinescope(folder.path(), ["campaign", "run", &at("c.toml"), "-o", &at("out")]);
+    assert!(
+        ended.out.contains("2 results of earlier contents of the files"),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn bad_folders_and_descriptions_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -855,8 +855,8 @@ pub const CAMPAIGN_KIND: Form = form(
 pub const CAMPAIGN_RUN: Form = form(
     "app/src/cli/verbs/campaign/run.rs",
     "CampaignReport",
-    "campaign:s folder:s results:s runs:n done:n queued:n matched:n diverged:n failed:n refused:n repeated:n unequal:n \
-     unequal_targets:n added:n stopped:b given_up:a duration_ns:n",
+    "campaign:s folder:s results:s runs:n done:n queued:n matched:n diverged:n failed:n refused:n repeated:n superseded:n \
+     unequal:n unequal_targets:n added:n stopped:b given_up:a duration_ns:n",
 );
 pub const UNUSED_TARGET: Form = form("app/src/cli/verbs/campaign/run.rs", "UnusedTarget", "target:s reason:s");
 pub const CAMPAIGN_STATUS: Form = form(

@@ -63,6 +63,8 @@ struct CampaignReport {
     refused: u64,
     /// Number of results whose earlier attempt may have executed too.
     repeated: u64,
+    /// Number of results of work whose files have other contents now.
+    superseded: u64,
     /// Number of cells whose repeats gave different results, although they must not: outputs of pipelines and programs,
     /// outcomes of seeds.
     unequal: u64,
@@ -266,6 +268,7 @@ fn report(
         failed: summary.results_with(RunVerdict::Failed),
         refused: summary.results_with(RunVerdict::Refused),
         repeated: summary.repeated,
+        superseded: summary.superseded(),
         unequal: summary.unequal_cells(),
         unequal_targets: summary.unequal_targets().len() as u64,
         added: end.done,
@@ -298,6 +301,12 @@ fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!(
             "  {} repeated: an earlier attempt may have executed too",
             report.repeated
+        ))?;
+    }
+    if report.superseded > 0 {
+        let results = format_count(report.superseded, "result");
+        out.line(format_args!(
+            "  {results} of earlier contents of the files; the cells do not count them"
         ))?;
     }
     if report.unequal > 0 {

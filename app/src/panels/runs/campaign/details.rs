@@ -58,6 +58,11 @@ fn describe(key: &CellKey, cell: &Cell, ui: &mut Ui) {
     {
         key_wrapped(ui, "result", StyledText::body(details));
     }
+    if cell.superseded > 0 {
+        let others = text::count_noun(cell.superseded, "result", "results");
+        let line = format!("{others} of earlier contents of the files are not counted here");
+        key_wrapped(ui, "files", StyledText::body(line));
+    }
     if let Some(unequal) = &cell.unequal {
         let ink = palette(ui).error;
         key_wrapped(ui, "repeats", StyledText::body(unequal).colour(ink));
