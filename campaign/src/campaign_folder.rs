@@ -54,7 +54,7 @@ pub enum FolderError {
         reason: String,
     },
     /// The status cannot be read.
-    #[error("{}: damaged: {reason}", path.display())]
+    #[error("{}: damaged: {reason}; remove it, and `campaign run` writes it again", path.display())]
     Status {
         /// The file.
         path: PathBuf,
@@ -175,6 +175,14 @@ impl CampaignFolder {
     /// If another process has it open, or it cannot be read or written.
     pub fn open_queue(&self) -> Result<FolderQueue, QueueError> {
         FolderQueue::open(&self.path.join(QUEUE))
+    }
+
+    /// Opens the queue for this process to read it, also in a folder that this process may not write.
+    ///
+    /// # Errors
+    /// If another process has it open, or it cannot be read.
+    pub fn open_queue_to_read(&self) -> Result<FolderQueue, QueueError> {
+        FolderQueue::open_to_read(&self.path.join(QUEUE))
     }
 
     /// Opens the queue to run it: other processes can follow its results in the log until it is closed.

@@ -167,7 +167,7 @@ impl CampaignReader {
         {
             return Ok(Arc::clone(last));
         }
-        match self.folder.open_queue() {
+        match self.folder.open_queue_to_read() {
             Ok(queue) => {
                 self.read_queue(&queue)?;
                 let status = describe_queue(&stored, &queue, false)?;

@@ -31,6 +31,7 @@ use raw_entry::{CommonKeys, EntryDefaults, EntryOptions, Expand, RawEntry, Targe
 use recordings::RawRecordings;
 use replay_engine::serve::MAX_REPEATS;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -296,6 +297,13 @@ fn check_entry(
 }
 
 impl Campaign {
+    /// Returns the targets, or selectors, of all entries.
+    #[must_use]
+    pub fn targets(&self) -> BTreeSet<&str> {
+        let targets = self.entries.iter().flat_map(|entry| &entry.targets);
+        targets.map(String::as_str).collect()
+    }
+
     /// Reads the description in a file. Relative paths in it start from its folder.
     ///
     /// # Errors

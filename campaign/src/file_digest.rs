@@ -90,6 +90,10 @@ fn digest_file(path: &Path, progress: &Progress) -> Result<blake3::Hash, DigestE
         path: path.to_owned(),
         source,
     };
+    // A device never ends, and a pipe blocks until somebody writes to it.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("this is no regular file")));
+    }
     let mut file = File::open(path).map_err(failed)?;
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; PIECE];
@@ -151,5 +155,8 @@ mod tests {
         let file = digest_path(&folder.path().join("d/b"), &Progress::new()).unwrap();
         assert_eq!(file, blake3::hash(b"1").to_hex().to_string());
         assert!(digest_path(&folder.path().join("x"), &Progress::new()).is_err());
+        // The digest of a device would never end.
+        let device = digest_path(Path::new("/dev/zero"), &Progress::new());
+        assert!(device.unwrap_err().to_string().contains("no regular file"));
     }
 }

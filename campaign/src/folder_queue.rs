@@ -13,7 +13,7 @@ mod work_counts;
 
 pub use tables::{MAX_ENTRY_BYTES, parse_entry};
 
-use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts};
+use crate::queue::{Counts, FinishedRun, QueueError, RunQueue, RunSource, WorkCounts, count_targets};
 use crate::run::{LeasedRun, Run, RunId};
 use crate::run_result::{RunResult, unix_ms};
 use ahead::AheadRuns;
@@ -21,6 +21,7 @@ use leases::{Candidates, lease_first, requeue_expired};
 use publisher::ResultPublisher;
 use queue_file::QueueFile;
 use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, WriteTransaction};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,6 +34,15 @@ use tables::{
 const VERSION: u64 = 1;
 /// Number of runs that are added in one commit.
 const BATCH: usize = 1024;
+
+/// A target with queued runs that the description of its campaign does not name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnnamedTarget {
+    /// The target.
+    pub target: String,
+    /// Number of its runs without a result.
+    pub waiting: u64,
+}
 
 /// A queue in a file.
 #[derive(Debug)]
@@ -60,7 +70,18 @@ impl FolderQueue {
     /// # Errors
     /// If another process has it open, it has another version, or it cannot be read or written.
     pub fn open(path: &Path) -> Result<Self, QueueError> {
-        let file = QueueFile::open(path)?;
+        Self::from_file(path, QueueFile::open(path)?)
+    }
+
+    /// Opens the queue in a file to read it. If this process may not write the file, what is read is a copy.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], or if there is no place for the copy.
+    pub fn open_to_read(path: &Path) -> Result<Self, QueueError> {
+        Self::from_file(path, QueueFile::open_to_read(path)?)
+    }
+
+    fn from_file(path: &Path, file: QueueFile) -> Result<Self, QueueError> {
         let found = file.write(|write| {
             let mut meta = write.open_table(META)?;
             let found = meta.get("version")?.map(|v| v.value());
@@ -189,6 +210,19 @@ impl FolderQueue {
     pub fn work_counts(&self) -> Result<Vec<WorkCounts>, QueueError> {
         let ahead = self.ahead.ids();
         self.read(|read| work_counts::read(read, |id| ahead.contains(id)))
+    }
+
+    /// Returns the targets of runs without a result that are not in `named`: an earlier description named them.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    pub fn unnamed_targets(&self, named: &BTreeSet<&str>) -> Result<Vec<UnnamedTarget>, QueueError> {
+        let targets = count_targets(&self.work_counts()?).into_iter();
+        let unnamed = targets.filter_map(|(target, counts)| {
+            let waiting = counts.total().saturating_sub(counts.done);
+            (waiting > 0 && !named.contains(target.as_str())).then_some(UnnamedTarget { target, waiting })
+        });
+        Ok(unnamed.collect())
     }
 
     /// Calls `each` with every run that has no result, in order of ids, and the number of times that it was given to a

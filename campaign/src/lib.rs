@@ -38,7 +38,7 @@ pub use description::{
 };
 pub use execution::{Attempt, Executor, RunMaterial, is_temporary};
 pub use file_digest::{DigestError, FolderFiles, digest_path};
-pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, parse_entry};
+pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, UnnamedTarget, parse_entry};
 pub use matrix::Matrix;
 pub use matrix_error::MatrixError;
 pub use mutation::MutationKind;

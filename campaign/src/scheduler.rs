@@ -1,6 +1,7 @@
 //! The threads of targets: each takes runs of its target from a queue, until the queue is empty or for ever.
 
 use crate::execution::{Attempt, Executor, RunMaterial, is_temporary};
+use crate::folder_queue::UnnamedTarget;
 use crate::queue::{FinishedRun, QueueError, RunSource};
 use crate::run::{LeasedRun, MAX_ATTEMPTS};
 use crate::run_result::RunResult;
@@ -55,6 +56,23 @@ pub struct CampaignEnd {
     pub stopped: bool,
     /// Targets that were given up, each with the reason.
     pub given_up: Vec<(String, String)>,
+}
+
+impl CampaignEnd {
+    /// Adds targets that the description does not name, with the reason. Their runs wait.
+    pub fn add_unnamed(&mut self, targets: &[UnnamedTarget]) {
+        for UnnamedTarget { target, waiting } in targets {
+            let runs = if *waiting == 1 {
+                "its queued run waits"
+            } else {
+                "its queued runs wait"
+            };
+            let reason = format!("the description does not name it; {runs}");
+            if !self.given_up.iter().any(|(known, _)| known == target) {
+                self.given_up.push((target.clone(), reason));
+            }
+        }
+    }
 }
 
 /// Places for runs at the same time.

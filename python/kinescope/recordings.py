@@ -79,6 +79,8 @@ class Recording:
     """
 
     path: FilePath
+    # A file that cannot be opened leaves an object that tracebacks describe.
+    _held: _kinescope.OpenRecording | None = None
 
     def __init__(self, path: Path, progress: Progress = None) -> None:
         self.path = _words.file_path(path)
@@ -89,7 +91,7 @@ class Recording:
         self._absolute = FilePath(os.path.abspath(self.path))
         self._signature = _find_signature(self._absolute)
         with _calls.observe(progress) as observer:
-            self._held: _kinescope.OpenRecording | None = _kinescope.OpenRecording(self._word, observer)
+            self._held = _kinescope.OpenRecording(self._word, observer)
 
     @property
     def _open(self) -> _kinescope.OpenRecording:

@@ -225,7 +225,8 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
     });
     let (_, mut reader) = readings.into_inner().unwrap_or_else(PoisonError::into_inner);
     publish(own, &mut reader, &folder, &queue, false, ctx);
-    let end = ended.flatten().map_err(|e| text(&e))?;
+    let mut end = ended.flatten().map_err(|e| text(&e))?;
+    end.add_unnamed(&queue.unnamed_targets(&campaign.targets()).map_err(|e| text(&e))?);
     write_table(&queue, &folder.results_path()).map_err(|e| text(&e))?;
     let summary = Summary::read(&queue).map_err(|e| text(&e))?;
     Ok(describe(&summary, &end))

@@ -4,8 +4,11 @@
 use super::tables::Failure;
 use crate::queue::QueueError;
 use redb::{Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use tempfile::TempPath;
 
 /// Memory for pages of the file, bytes.
 const CACHE_BYTES: usize = 8 << 20;
@@ -20,6 +23,8 @@ pub(super) struct QueueFile {
     state: Mutex<State>,
     /// A writer has ended, or a write to the disk has.
     changed: Condvar,
+    /// The copy that the database is, if it is one. Fields are dropped in order: it is removed after it is closed.
+    _copy: Option<TempPath>,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +39,8 @@ struct State {
     is_syncing: bool,
     /// Number of writes to the disk.
     syncs: u64,
+    /// The first failure of the disk, of which later operations only say that it was.
+    disk_failure: Option<String>,
 }
 
 /// A thread in a transaction. It is counted until this is dropped.
@@ -89,17 +96,61 @@ fn create_file(builder: &Builder, path: &Path) -> Result<(), String> {
 impl QueueFile {
     /// Opens a file, and creates it if there is none.
     pub(super) fn open(path: &Path) -> Result<Self, QueueError> {
+        Self::open_with(path, None)
+    }
+
+    /// Opens a file to read it. One that this process may not write is copied, and the copy is opened: opening a database
+    /// writes to it.
+    pub(super) fn open_to_read(path: &Path) -> Result<Self, QueueError> {
+        let opened = File::options().read(true).write(true).open(path);
+        match opened.map_err(|e| e.kind()) {
+            Err(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {}
+            _ => return Self::open(path),
+        }
+        Self::open_copy(path)
+    }
+
+    /// Copies a file, and opens the copy.
+    fn open_copy(path: &Path) -> Result<Self, QueueError> {
+        let failed = |e: &dyn std::fmt::Display| QueueError::Storage {
+            path: path.to_owned(),
+            reason: e.to_string(),
+        };
+        let mut file = File::open(path).map_err(|e| failed(&e))?;
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(QueueError::InUse(path.to_owned())),
+            Err(TryLockError::Error(e)) => return Err(failed(&e)),
+        }
+        let mut copy = tempfile::NamedTempFile::new().map_err(|e| failed(&e))?;
+        std::io::copy(&mut file, &mut copy)
+            .map_err(|e| failed(&format_args!("no copy can be made to read it: {e}")))?;
+        Self::open_with(path, Some(copy.into_temp_path()))
+    }
+
+    /// Opens the file at a path, or the copy of it.
+    fn open_with(path: &Path, copy: Option<TempPath>) -> Result<Self, QueueError> {
+        let opened = copy.as_deref().unwrap_or(path);
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         // A damaged file is an error. Without the check, redb panics at some damage.
         builder.set_check_integrity_on_open(true);
-        if !path.exists() {
+        if !opened.exists() {
             create_file(&builder, path).map_err(|reason| QueueError::Storage {
                 path: path.to_owned(),
                 reason,
             })?;
         }
-        let database = builder.create(path).map_err(|e| match e {
+        // redb takes an empty file for a new database, but a new one is here with its tables. Its results would be lost
+        // without a word.
+        if std::fs::metadata(opened).is_ok_and(|file| file.len() == 0) {
+            return Err(QueueError::Storage {
+                path: path.to_owned(),
+                reason: "the file is empty: its content was lost; remove it to run the campaign from its start"
+                    .to_owned(),
+            });
+        }
+        let database = builder.create(opened).map_err(|e| match e {
             DatabaseError::DatabaseAlreadyOpen => QueueError::InUse(path.to_owned()),
             e => QueueError::Storage {
                 path: path.to_owned(),
@@ -111,6 +162,7 @@ impl QueueFile {
             database,
             state: Mutex::default(),
             changed: Condvar::new(),
+            _copy: copy,
         })
     }
 
@@ -119,9 +171,19 @@ impl QueueFile {
         match failure {
             Failure::Storage(e) => QueueError::Storage {
                 path,
-                reason: e.to_string(),
+                reason: self.describe_failure(&e),
             },
             Failure::Entry(entry, reason) => QueueError::Entry { path, entry, reason },
+        }
+    }
+
+    /// Describes an error of the database. After a failure of the disk, it is that failure.
+    fn describe_failure(&self, e: &redb::Error) -> String {
+        let known = &mut self.lock().disk_failure;
+        match e {
+            redb::Error::Io(_) => known.get_or_insert_with(|| e.to_string()).clone(),
+            redb::Error::PreviousIo => known.clone().unwrap_or_else(|| e.to_string()),
+            _ => e.to_string(),
         }
     }
 
@@ -260,6 +322,36 @@ mod tests {
         file.sync().unwrap();
         file.sync().unwrap();
         assert_eq!(file.count_syncs(), 3, "nothing is new");
+    }
+
+    #[test]
+    fn a_copy_is_read_and_the_file_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("q");
+        let file = QueueFile::open(&path).unwrap();
+        let set = |write: &WriteTransaction| Ok(drop(write.open_table(META)?.insert("n", 7)?));
+        file.write(set).unwrap();
+        assert!(matches!(QueueFile::open_copy(&path), Err(QueueError::InUse(_))));
+        drop(file);
+        let before = std::fs::read(&path).unwrap();
+        let copy = QueueFile::open_copy(&path).unwrap();
+        let at = copy._copy.as_ref().unwrap().to_path_buf();
+        let n = copy.read(|read| Ok(read.open_table(META)?.get("n")?.map(|n| n.value())));
+        assert!(n.unwrap() == Some(7) && at.exists());
+        copy.write(set).unwrap();
+        drop(copy);
+        assert!(std::fs::read(&path).unwrap() == before && !at.exists());
+    }
+
+    #[test]
+    fn a_failure_of_the_disk_is_named_again_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = QueueFile::open(&folder.path().join("q")).unwrap();
+        let full = std::io::Error::from_raw_os_error(28);
+        for failure in [redb::Error::Io(full), redb::Error::PreviousIo] {
+            let text = file.error(Failure::Storage(failure)).to_string();
+            assert!(text.contains("No space left on device"), "{text}");
+        }
     }
 
     /// A process that removed what others leave could remove the file that another one was about to rename.

@@ -2,7 +2,7 @@
 
 use super::ahead::{Lessor, User};
 use super::*;
-use crate::queue::{VerdictCounts, count_targets};
+use crate::queue::VerdictCounts;
 use crate::run_result::RunVerdict;
 use crate::work::{RecordingFile, ReplayWork, WorkItem};
 use redb::TableDefinition;
@@ -281,6 +281,11 @@ fn the_next_run_of_a_target_is_leased_while_one_runs() {
     });
     ended.unwrap();
     assert_eq!(counts(&queue), (1, 1, 4));
+    let unnamed = queue.unnamed_targets(&BTreeSet::from(["a"])).unwrap();
+    assert_eq!(
+        (unnamed[0].target.as_str(), unnamed[0].waiting, unnamed.len()),
+        ("b", 1, 1)
+    );
     let fifth = take();
     assert_eq!((fifth.run.repeat, fifth.attempt), (4, 1));
     assert!(!queue.ahead.has_run("a"), "nobody leases runs ahead any more");
@@ -367,6 +372,13 @@ fn a_queue_that_is_closed_stores_its_results() {
 fn files_that_are_no_queue_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("q.redb");
+    std::fs::write(&path, vec![7; 10_000]).unwrap();
+    let failed = FolderQueue::open(&path).unwrap_err();
+    assert!(matches!(failed, QueueError::Storage { .. }), "{failed}");
+    // A new queue would hide that all results are lost.
+    std::fs::write(&path, "").unwrap();
+    let failed = FolderQueue::open(&path).unwrap_err();
+    assert!(failed.to_string().contains("the file is empty"), "{failed}");
     std::fs::write(&path, vec![7; 10_000]).unwrap();
     let failed = FolderQueue::open(&path).unwrap_err();
     assert!(matches!(failed, QueueError::Storage { .. }), "{failed}");

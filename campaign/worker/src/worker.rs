@@ -12,6 +12,7 @@ use crate::worker_list::{MAX_TARGETS, OfferedTarget, REPORT_INTERVAL, WorkerRepo
 use anyhow::{Context as _, Result, bail};
 use kinescope_campaign::{CampaignOptions, Labels, RunNotice, parse_label, run_worker};
 use kinescope_session::targets::Targets;
+use kinescope_session::wasm_program::WasmTarget;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ pub struct WorkerOptions {
     /// The broker.
     #[command(flatten)]
     pub queue: QueueOptions,
-    /// Target whose runs this worker does, as `kinescope replay --on` takes it; may be given more than once
+    /// Target whose runs this worker does, as `kinescope replay --on` takes it, or cpu or interpreter for WebAssembly programs;
+    /// may be given more than once
     #[arg(long = "on", value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
     /// Label of all targets of this worker, besides gpu, device, interface, memory and kind; may be given more than once
@@ -90,7 +92,10 @@ pub fn serve(options: &WorkerOptions, stop: &Progress) -> Result<()> {
         bail!("a worker has at most {MAX_TARGETS} targets; start more workers");
     }
     for target in &targets {
-        replay_engine::client::targets::parse(target)?;
+        // This machine itself, for WebAssembly programs, or a device.
+        if WasmTarget::parse(target).is_err() {
+            replay_engine::client::targets::parse(target)?;
+        }
     }
     let targets: Vec<String> = targets.into_iter().collect();
     let folder = options.cache.clone().map_or_else(default_cache, Ok)?;

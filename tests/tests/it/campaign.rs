@@ -344,6 +344,26 @@ fn a_recording_that_changes_between_two_calls_replaces_its_results() {
     );
 }
 
+/// The program said that the same command goes on with such runs, and it did not.
+#[test]
+fn runs_of_a_target_that_the_description_lost_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let run = |targets: &str| {
+        let text = format!("version = 1\ntarget-wait = 0\ntargets = [{targets}]\n[[recordings]]\npath = {sample:?}\n");
+        std::fs::write(at("c.toml"), text).unwrap();
+        let ended = kinescope(folder.path(), ["campaign", "run", &at("c.toml"), "-o", &at("out")]);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        ended.out
+    };
+    let out = run("\"software:mali-g71\", \"agent:away/mali-g71\"");
+    assert!(out.contains("1 run waits; the same command goes on"), "{out}");
+    let out = run("\"software:mali-g71\"");
+    let named = "agent:away/mali-g71 is not used: the description does not name it; its queued run waits";
+    assert!(out.contains(named) && !out.contains("the same command"), "{out}");
+}
+
 #[test]
 fn bad_folders_and_descriptions_are_refused() {
     let folder = tempfile::tempdir().unwrap();

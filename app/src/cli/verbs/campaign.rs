@@ -77,7 +77,7 @@ impl OpenCampaign {
     fn open(path: &Path) -> Result<Self, Failure> {
         let folder = CampaignFolder::open(path)?;
         let name = folder.stored_status()?.campaign;
-        let queue = folder.open_queue()?;
+        let queue = folder.open_queue_to_read()?;
         Ok(Self { folder, name, queue })
     }
 

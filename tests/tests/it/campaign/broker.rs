@@ -3,14 +3,14 @@
 mod farm;
 mod faults;
 
-use super::{check_results, write_campaign};
+use super::{check_results, write_campaign, write_description};
 use kinescope_campaign::{CampaignFolder, unix_ms};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::broker::{BrokerWorker, NatsServer, find_nats_server};
-use whole_program_tests::{kinescope, program};
+use whole_program_tests::{kinescope, program, root};
 
 /// Time after which a campaign of a test counts as hung.
 const LIMIT: Duration = Duration::from_secs(500);
@@ -120,6 +120,26 @@ fn two_workers_share_runs_and_one_is_killed() {
     server.kill();
     let mut again = start_run(folder, &keys, &server, &[]);
     assert_eq!(wait(&mut again, folder), Some(0));
+}
+
+/// The worker refused the name of the target that descriptions of programs take.
+#[test]
+fn programs_run_on_the_machine_of_a_worker() {
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
+    let folder = folder.path();
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "cpu", "--on", "interpreter"];
+    let _worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    std::fs::create_dir(folder.join("texts")).unwrap();
+    std::fs::write(folder.join("texts/a"), "to be or not to be").unwrap();
+    let words = root().join("tests/wasm/programs/wordcount.wasm");
+    let table = format!("[[wasm]]\npath = {words:?}\ninputs = \"texts\"\n");
+    write_description(folder, &["cpu".to_owned(), "interpreter".to_owned()], 2, &table);
+    let mut client = start_run(folder, &keys, &server, &[]);
+    assert_eq!(wait(&mut client, folder), Some(0));
+    assert_eq!(check_results(folder, 4).len(), 4);
 }
 
 #[test]

@@ -91,7 +91,7 @@ struct UnusedTarget {
 
 pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     let begun = Instant::now();
-    let (campaign, folder, queue, end) = match &arguments.broker.queue {
+    let (campaign, folder, queue, mut end) = match &arguments.broker.queue {
         Some(address) => {
             let campaign = Campaign::read(&arguments.file).map_err(|e| Failure::file(&arguments.file, e))?;
             let end = run_on_broker(arguments, address)?;
@@ -106,10 +106,12 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     write_table(&queue, &results).map_err(|e| Failure::file(&results, e))?;
     let summary = Summary::read(&queue)?;
     let counts = queue.counts()?;
+    let unnamed = queue.unnamed_targets(&campaign.targets())?;
+    end.add_unnamed(&unnamed);
     let report = report(&campaign, &folder, &summary, counts, end, begun.elapsed());
     match out.is_json() {
         true => out.value(&report)?,
-        false => print(&report, out)?,
+        false => print(&report, unnamed.iter().map(|target| target.waiting).sum(), out)?,
     }
     if let Some(code) = signals::requested_exit_code() {
         return Ok(Exit::Program(code));
@@ -280,7 +282,8 @@ fn report(
     }
 }
 
-fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
+/// Prints a report. `unnamed` is the number of waiting runs that the same command does not execute.
+fn print(report: &CampaignReport, unnamed: u64, out: &mut Out) -> Result<(), Failure> {
     out.line(format_args!(
         "{}: {} of {} done in {}",
         report.campaign,
@@ -322,9 +325,11 @@ fn print(report: &CampaignReport, out: &mut Out) -> Result<(), Failure> {
     for unused in &report.given_up {
         out.line(format_args!("{} is not used: {}", unused.target, unused.reason))?;
     }
-    if report.queued > 0 {
-        let what = format_count(report.queued, "run");
-        out.line(format_args!("{what} wait; the same command goes on"))?;
+    if report.queued > unnamed {
+        let waiting = report.queued - unnamed;
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        let what = format_count(waiting, "run");
+        out.line(format_args!("{what} {verb}; the same command goes on"))?;
     }
     out.line(format_args!("Results in {}", report.results))?;
     Ok(())

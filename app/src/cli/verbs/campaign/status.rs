@@ -78,7 +78,7 @@ impl From<&WorkCounts> for WorkRow {
 pub fn run(arguments: &StatusArguments, out: &mut Out) -> Result<Exit, Failure> {
     let folder = CampaignFolder::open(&arguments.folder)?;
     let stored = folder.stored_status()?;
-    let (status, running) = match folder.open_queue() {
+    let (status, running) = match folder.open_queue_to_read() {
         Ok(queue) => (describe_queue(&stored, &queue, false)?, false),
         // The process that has the queue writes the status.
         Err(QueueError::InUse(_)) => (stored, true),
