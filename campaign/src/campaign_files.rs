@@ -4,7 +4,7 @@ use crate::file_digest::{DigestError, digest_path};
 use crate::matrix_error::MatrixError;
 use crate::work::{InputFile, KeptOutcomes, RecordingFile};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use trace_core::progress::Progress;
 
 /// Maximum number of work items of a campaign: recordings, each with its options, and the like.
@@ -100,7 +100,8 @@ impl<'a> CampaignFiles<'a> {
             false => format!("{}/{path}", escaped.trim_end_matches('/')),
         };
         let options = glob::MatchOptions {
-            require_literal_leading_dot: true,
+            // The crate panics at names that are no Unicode if it looks for the dot.
+            require_literal_leading_dot: false,
             require_literal_separator: true,
             ..glob::MatchOptions::default()
         };
@@ -108,6 +109,9 @@ impl<'a> CampaignFiles<'a> {
         let mut paths = Vec::new();
         for found in matches {
             let found = found.map_err(|e| failed(e.to_string()))?;
+            if is_hidden(&found, &pattern) {
+                continue;
+            }
             if paths.len() >= MAX_WORK_ITEMS {
                 return Err(failed(format!("`{path}` matches more than {MAX_WORK_ITEMS} files")));
             }
@@ -118,5 +122,63 @@ impl<'a> CampaignFiles<'a> {
         }
         paths.sort();
         Ok(paths)
+    }
+}
+
+/// Whether a path has a hidden file or folder that no part of the pattern names with its dot.
+fn is_hidden(path: &Path, pattern: &str) -> bool {
+    let dotted: Vec<glob::Pattern> = pattern
+        .split('/')
+        .filter(|part| part.starts_with('.'))
+        .filter_map(|part| glob::Pattern::new(part).ok())
+        .collect();
+    let mut names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_string_lossy()),
+        _ => None,
+    });
+    names.any(|name| name.starts_with('.') && !dotted.iter().any(|part| part.matches(&name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    /// The program panicked at a name that is no Unicode.
+    #[test]
+    fn patterns_select_visible_files_with_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+        for name in [&b".git"[..], b"d", b".traces"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        for name in [
+            &b"a.kine"[..],
+            b"\xff.kine",
+            b".b.kine",
+            b".git/c.kine",
+            b"d/e.kine",
+            b".traces/f.kine",
+        ] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        let progress = Progress::new();
+        let files = CampaignFiles::new(folder.path(), KeptOutcomes::None, &progress);
+        let find = |pattern: &str| {
+            let found = files.find(1, pattern, "recording").unwrap().into_iter();
+            let names = found.map(|path| path.strip_prefix(folder.path()).unwrap().to_string_lossy().into_owned());
+            names.collect::<Vec<_>>()
+        };
+        assert!(find("*.kine").contains(&"a.kine".to_owned()));
+        assert!(!find("*.kine").contains(&".b.kine".to_owned()));
+        assert_eq!(find("[a-z].kine"), ["a.kine"]);
+        assert_eq!(find(".*.kine"), [".b.kine"]);
+        assert_eq!(find(".traces/*.kine"), [".traces/f.kine"]);
+        let all = find("**/*.kine");
+        assert!(all.contains(&"d/e.kine".to_owned()) && !all.iter().any(|name| name.contains(".git")));
+        // A folder may be hidden itself.
+        let hidden = CampaignFiles::new(&at(b".traces"), KeptOutcomes::None, &progress).find(1, "*.kine", "recording");
+        assert_eq!(hidden.unwrap(), [at(b".traces/f.kine")]);
     }
 }

@@ -215,12 +215,21 @@ impl CampaignFolder {
         })
     }
 
-    /// Returns the status that was written last.
+    /// Returns the status that was written last. If somebody removed it, the campaign has the name of its folder.
     ///
     /// # Errors
-    /// If there is none, or it cannot be read.
+    /// If it cannot be read.
     pub fn stored_status(&self) -> Result<StatusFile, FolderError> {
-        self.status()?.ok_or_else(|| FolderError::NoCampaign(self.path.clone()))
+        let unnamed = || StatusFile {
+            campaign: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            id: String::new(),
+            running: false,
+            written_ms: 0,
+            counts: Counts::default(),
+            targets: TargetCounts::new(),
+            work: Vec::new(),
+        };
+        Ok(self.status()?.unwrap_or_else(unnamed))
     }
 
     /// Writes the status. A reader sees the old one or the new one.
@@ -279,6 +288,8 @@ mod tests {
         assert!(CampaignFolder::open(&path).unwrap().status().unwrap().unwrap().running);
         let other = CampaignFolder::create(&path, "weekly");
         assert!(matches!(other, Err(FolderError::OtherCampaign { .. })));
+        fs::remove_file(path.join(STATUS)).unwrap();
+        assert_eq!(campaign.stored_status().unwrap().campaign, "nightly");
         fs::write(path.join(STATUS), "{").unwrap();
         assert!(matches!(campaign.status(), Err(FolderError::Status { .. })));
     }

@@ -35,3 +35,22 @@ pub(crate) fn list_names<T: ToString>(names: impl ExactSizeIterator<Item = T>, m
         more => format!("{} and {more} more", shown.join(", ")),
     }
 }
+
+/// Returns a name for a list whose names have spaces between them: in quotation marks if it would be read as several.
+pub(crate) fn quote_name(name: &str) -> String {
+    let is_plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"');
+    if is_plain { name.to_owned() } else { format!("{name:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_several_words_are_quoted() {
+        assert_eq!(
+            ["a.txt", "a b", "n\nl", ""].map(quote_name),
+            ["a.txt", "\"a b\"", "\"n\\nl\"", "\"\""]
+        );
+    }
+}

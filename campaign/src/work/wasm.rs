@@ -1,6 +1,6 @@
 //! A batch of copies of a WebAssembly program, as work of a campaign.
 
-use super::detail_columns::{DetailColumns, Details, list_names};
+use super::detail_columns::{DetailColumns, Details, list_names, quote_name};
 use super::{FieldHasher, InputFile, KeptOutcomes, Locate, RecordingFile, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -145,7 +145,8 @@ impl Details for WasmDetails {
         DetailColumns {
             items: Some(self.copies),
             failed_items: Some(names.len() as u64),
-            failed: (!names.is_empty()).then(|| names.join(" ")),
+            failed: (!names.is_empty())
+                .then(|| names.iter().map(|name| quote_name(name)).collect::<Vec<_>>().join(" ")),
             ..DetailColumns::default()
         }
     }
