@@ -124,7 +124,11 @@ impl BisectWork {
                 };
                 if let Some(failure) = failure {
                     let jobs = details.jobs_kept.as_deref().unwrap_or_default();
-                    let text = format!("{}; the shortest part has jobs {jobs}", failure.text);
+                    let part = match details.at_limit {
+                        true => "the shortest part of the tested candidates",
+                        false => "the shortest part",
+                    };
+                    let text = format!("{}; {part} has jobs {jobs}", failure.text);
                     match failure.event {
                         Some(event) => result.divergence = Some(FirstDivergence { event, text }),
                         None => result.failure = Some(text),
