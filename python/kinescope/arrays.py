@@ -30,12 +30,15 @@ class ArrayComparison:
         differing: Number of elements that differ by more than the tolerance.
         first: Index of the first of them, where the last dimension runs fastest, or `None`.
         largest: The largest finite distance of two elements, also of those within the tolerance.
+        without_distance: Number of differing elements without a finite distance: one of the two is infinite, or not a
+            number.
     """
 
     elements: int
     differing: int
     first: int | None
     largest: float
+    without_distance: int = 0
 
     @property
     def same(self) -> bool:
@@ -49,6 +52,8 @@ class ArrayComparison:
         if self.same:
             return f"{self.elements} elements are the same; the largest difference is {self.largest:g}"
         where = f"the first is element {self.first}, the largest difference is {self.largest:g}"
+        if self.without_distance:
+            where += f" without {self.without_distance} where one of the two is infinite or not a number"
         return f"{self.differing} of {self.elements} elements differ: {where}"
 
 
@@ -131,6 +136,7 @@ def compare_arrays(expected: Any, got: Any, tolerance: Tolerance = None) -> Arra
         differing=int(differing.size),
         first=int(differing[0]) if differing.size else None,
         largest=float(seen.max()) if seen.size else 0.0,
+        without_distance=int(np.count_nonzero(~same & ~np.isfinite(distance))),
     )
 
 

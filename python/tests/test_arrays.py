@@ -250,3 +250,12 @@ def test_objects_that_are_no_arrays_are_refused():
             compare_arrays(wrong, np.zeros(2))
         with pytest.raises(kinescope.ArgumentError):
             compare_arrays(np.zeros(2), wrong)
+
+
+def test_text_of_a_comparison_names_elements_without_a_distance():
+    a = np.array([1, 2, 3, 4], np.float32)
+    b = np.array([1, np.nan, np.inf, 4.5], np.float32)
+    comparison = kinescope.arrays.compare_arrays(a, b)
+    assert (comparison.differing, comparison.without_distance, comparison.largest) == (3, 2, 0.5)
+    assert str(comparison).endswith("is 0.5 without 2 where one of the two is infinite or not a number")
+    assert kinescope.arrays.compare_arrays(b, b).without_distance == 0

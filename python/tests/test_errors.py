@@ -136,3 +136,11 @@ def test_observer_that_raises_stops_the_work(long_log):
 
     with pytest.raises(RuntimeError, match="enough"):
         kinescope.open(long_log, progress=fail)
+
+
+def test_recording_that_was_not_opened_has_a_description(tmp_path):
+    """A traceback of pytest shows it."""
+    recording = kinescope.Recording.__new__(kinescope.Recording)
+    with pytest.raises(kinescope.OpenError):
+        recording.__init__(tmp_path / "missing.kine")
+    assert "missing.kine" in repr(recording) and recording.is_closed
