@@ -344,6 +344,24 @@ fn a_recording_that_changes_between_two_calls_replaces_its_results() {
     );
 }
 
+/// The table of results alone said so.
+#[test]
+fn an_outcome_that_cannot_be_kept_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let text = format!(
+        "version = 1\nrepeats = 3\nkeep-outcomes = \"all\"\ntargets = [\"software:mali-g71\"]\n[[recordings]]\npath = {sample:?}\n"
+    );
+    std::fs::write(at("c.toml"), text).unwrap();
+    // A file is where the folder of outcomes would be.
+    std::fs::create_dir(at("out")).unwrap();
+    std::fs::write(at("out/outcomes"), "").unwrap();
+    let ended = kinescope(folder.path(), ["campaign", "run", &at("c.toml"), "-o", &at("out")]);
+    assert!(ended.code == Some(0) && ended.out.contains("3 match"), "{ended:?}");
+    assert_eq!(ended.err.matches("the outcome was not kept").count(), 1, "{ended:?}");
+}
+
 /// The program said that the same command goes on with such runs, and it did not.
 #[test]
 fn runs_of_a_target_that_the_description_lost_are_named() {

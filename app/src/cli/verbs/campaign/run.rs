@@ -195,13 +195,17 @@ fn run_here(
     })
 }
 
+/// What was printed of a cell: its work, its target, the verdict, and whether there was a failure.
+type PrintedResult = (String, String, RunVerdict, bool);
+
 /// Returns whether the verdict of a cell is to be printed: its repeats with the same verdict are not.
-fn is_new(notice: &RunNotice<'_>, printed: &Mutex<BTreeSet<(String, String, RunVerdict)>>) -> bool {
+fn is_new(notice: &RunNotice<'_>, printed: &Mutex<BTreeSet<PrintedResult>>) -> bool {
     let RunNotice::Done(leased, result) = notice else {
         return true;
     };
     let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
-    printed.insert((name(leased), leased.run.target.clone(), result.verdict))
+    let failed = result.failure.is_some();
+    printed.insert((name(leased), leased.run.target.clone(), result.verdict, failed))
 }
 
 /// Returns the name of the work of a run: its file, and what distinguishes it.
@@ -218,7 +222,8 @@ fn name(leased: &LeasedRun) -> String {
 /// Prints what a user waits for: runs that do not match, repeats, targets that cannot be used.
 fn describe(notice: &RunNotice<'_>) {
     match notice {
-        RunNotice::Done(leased, result) if result.verdict != RunVerdict::Match => {
+        // A match has a failure if its outcome was not kept.
+        RunNotice::Done(leased, result) if result.verdict != RunVerdict::Match || result.failure.is_some() => {
             complain(format_args!(
                 "{} {} on {}{}",
                 result.verdict.name(),
