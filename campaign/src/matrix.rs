@@ -2,6 +2,7 @@
 
 use crate::campaign_files::{CampaignFiles, MAX_WORK_ITEMS};
 use crate::description::Campaign;
+use crate::file_digest::DigestError;
 use crate::folder_queue::MAX_ENTRY_BYTES;
 use crate::matrix_error::{MAX_RUNS, MatrixError};
 use crate::run::Run;
@@ -33,7 +34,10 @@ impl Matrix {
         let mut rows = Vec::new();
         for entry in &campaign.entries {
             let failed = |reason: String| entry.error(reason);
-            let works = entry.expand(&mut files)?;
+            let works = entry.expand(&mut files).map_err(|e| match e {
+                MatrixError::Digest(e @ DigestError::Io { .. }) => failed(e.to_string()),
+                e => e,
+            })?;
             if rows.len() + works.len() > MAX_WORK_ITEMS {
                 let reason = format!("more than {MAX_WORK_ITEMS} work items; divide the campaign");
                 return Err(failed(reason));

@@ -314,6 +314,7 @@ fn change_row(change: &CellDifference, summary: &Summary) -> Markup {
             td { span class=(if change.change.is_worse() { "gone" } else { "more" }) { (change.change.name()) } }
             td {
                 (change.recording)
+                @if change.kind != "replay" { br; span class="dim" { (change.kind) } }
                 @if !change.options.is_empty() { br; span class="dim" { (change.options) } }
                 @if change.recording_changed { br; span class="changed" { "the recording has other bytes" } }
             }

@@ -193,6 +193,12 @@ impl BrokerWorker {
         self.child.id()
     }
 
+    /// Returns the folder of its cached files.
+    #[must_use]
+    pub fn cache(&self) -> PathBuf {
+        self.folder.join("cache")
+    }
+
     /// Returns its log: objects of JSON, each in a line.
     #[must_use]
     pub fn log(&self) -> String {

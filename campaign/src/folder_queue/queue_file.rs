@@ -4,8 +4,9 @@
 use super::tables::Failure;
 use crate::queue::QueueError;
 use redb::{Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _, WriteTransaction};
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tempfile::TempPath;
@@ -72,6 +73,8 @@ fn create_file(builder: &Builder, path: &Path) -> Result<(), String> {
         .filter(|f| !f.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let mut name = tempfile::Builder::new();
+    // As other files of the folder: the user's mask decides who reads it.
+    name.permissions(Permissions::from_mode(0o666));
     let new = name.prefix(NEW_FILE.0).suffix(NEW_FILE.1).tempfile_in(folder);
     let new = new.map_err(|e| e.to_string())?.into_temp_path();
     drop(builder.create(&new).map_err(|e| e.to_string())?);
@@ -331,6 +334,15 @@ mod tests {
         let file = QueueFile::open(&path).unwrap();
         let set = |write: &WriteTransaction| Ok(drop(write.open_table(META)?.insert("n", 7)?));
         file.write(set).unwrap();
+        // Others read it if the user's mask lets them, as any new file.
+        std::fs::write(folder.path().join("other"), "").unwrap();
+        let mode = |name: &str| {
+            std::fs::metadata(folder.path().join(name))
+                .unwrap()
+                .permissions()
+                .mode()
+        };
+        assert_eq!(mode("q"), mode("other"));
         assert!(matches!(QueueFile::open_copy(&path), Err(QueueError::InUse(_))));
         drop(file);
         let before = std::fs::read(&path).unwrap();

@@ -1,20 +1,54 @@
 //! Files of runs on this machine: read from the broker once, checked, and removed when the cache is full.
 
 use crate::file_store::{FileError, FileStore};
+use kinescope_campaign::digest_path;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use trace_core::progress::Progress;
+
+/// What tells a file, or a folder with its files, from one that somebody changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Signature {
+    files: u64,
+    bytes: u64,
+    /// Last change of any file.
+    modified: Option<SystemTime>,
+}
+
+impl Signature {
+    fn of(path: &Path) -> Self {
+        let mut signature = Self::default();
+        signature.add(path);
+        signature
+    }
+
+    fn add(&mut self, path: &Path) {
+        let Ok(meta) = fs::symlink_metadata(path) else { return };
+        if meta.is_dir() {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.for_each(|entry| self.add(&entry.path()));
+            return;
+        }
+        self.files = self.files.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(meta.len());
+        self.modified = self.modified.max(meta.modified().ok());
+    }
+}
 
 /// A cached file or folder.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
     bytes: u64,
     /// Number of runs that use it.
     users: usize,
     /// Number of the last use.
     used: u64,
+    /// The content whose digest this process computed, by name.
+    checked: BTreeMap<String, Signature>,
 }
 
 #[derive(Debug, Default)]
@@ -50,16 +84,6 @@ impl Drop for CachedFile {
     }
 }
 
-/// Returns the size of a file, or of all files in a folder, bytes.
-fn count_bytes(path: &Path) -> u64 {
-    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
-    if !meta.is_dir() {
-        return meta.len();
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|e| count_bytes(&e.path())).fold(0, u64::saturating_add)
-}
-
 impl FileCache {
     /// Opens the cache in a folder, which is created if it is missing. What an earlier process left incomplete is removed.
     ///
@@ -80,15 +104,13 @@ impl FileCache {
         let mut state = State::default();
         for entry in fs::read_dir(folder.join("files"))? {
             let entry = entry?;
-            let bytes = count_bytes(&entry.path());
-            state.entries.insert(
-                entry.file_name().to_string_lossy().into_owned(),
-                Entry {
-                    bytes,
-                    users: 0,
-                    used: 0,
-                },
-            );
+            let found = Entry {
+                bytes: Signature::of(&entry.path()).bytes,
+                ..Entry::default()
+            };
+            state
+                .entries
+                .insert(entry.file_name().to_string_lossy().into_owned(), found);
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -122,17 +144,53 @@ impl FileCache {
         })
     }
 
+    /// Returns the use of a file that is cached and has its digest. One that was damaged is removed, with a warning.
+    async fn find_sound(self: &Arc<Self>, digest: &str, name: &str) -> Option<CachedFile> {
+        let found = self.find(digest, name)?;
+        let (signature, path) = (Signature::of(&found.path), found.path.clone());
+        let known = |state: &State| state.entries.get(digest)?.checked.get(name).cloned();
+        if known(&self.lock()).as_ref() == Some(&signature) {
+            return Some(found);
+        }
+        let computed = tokio::task::spawn_blocking(move || digest_path(&path, &Progress::new()));
+        match computed.await {
+            Ok(Ok(computed)) if computed == digest => {
+                if let Some(entry) = self.lock().entries.get_mut(digest) {
+                    entry.checked.insert(name.to_owned(), signature);
+                }
+                Some(found)
+            }
+            _ => {
+                tracing::warn!(
+                    file = digest,
+                    "a cached file is damaged, and is read from the broker again"
+                );
+                let removed = match found.path.is_dir() {
+                    true => fs::remove_dir_all(&found.path),
+                    false => fs::remove_file(&found.path),
+                };
+                if let Err(e) = removed {
+                    tracing::warn!(file = digest, "the damaged file was not removed: {e}");
+                }
+                if let Some(entry) = self.lock().entries.get_mut(digest) {
+                    entry.bytes = entry.bytes.saturating_sub(signature.bytes);
+                }
+                None
+            }
+        }
+    }
+
     /// Returns a file or folder, and reads it from the store if it is not here. `name` is its name on this machine; both
     /// parts of its path must be checked by the caller.
     ///
     /// # Errors
     /// If the store does not have it, it does not fit the cache, or the folder cannot be written.
     pub async fn get(self: &Arc<Self>, store: &FileStore, digest: &str, name: &str) -> Result<CachedFile, FileError> {
-        if let Some(found) = self.find(digest, name) {
+        if let Some(found) = self.find_sound(digest, name).await {
             return Ok(found);
         }
         let _turn = self.download.lock().await;
-        if let Some(found) = self.find(digest, name) {
+        if let Some(found) = self.find_sound(digest, name).await {
             return Ok(found);
         }
         let target = self.folder.join("files").join(digest);
@@ -154,12 +212,11 @@ impl FileCache {
         }
         {
             let mut state = self.lock();
-            let entry = state.entries.entry(digest.to_owned()).or_insert(Entry {
-                bytes: 0,
-                users: 0,
-                used: 0,
-            });
+            let entry = state.entries.entry(digest.to_owned()).or_default();
             entry.bytes = entry.bytes.saturating_add(bytes);
+            // The download was checked.
+            let signature = Signature::of(&target.join(name));
+            entry.checked.insert(name.to_owned(), signature);
         }
         self.find(digest, name)
             .ok_or_else(|| failed(io::Error::other("the file vanished")))
@@ -206,5 +263,27 @@ mod tests {
         drop(used);
         cache.make_room(90);
         assert!(cache.find("a", "x").is_none());
+    }
+
+    /// A worker refused each run of a damaged file, in each later campaign too.
+    #[tokio::test]
+    async fn damaged_files_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = blake3::hash(b"content").to_hex().to_string();
+        let place = folder.path().join("files").join(&digest);
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("x"), "content").unwrap();
+        let cache = Arc::new(FileCache::open(folder.path(), 100).unwrap());
+        assert!(cache.find_sound(&digest, "x").await.is_some());
+        // It was checked, and is not read again.
+        assert_eq!(cache.lock().entries[&digest].checked["x"].bytes, 7);
+        assert!(cache.find_sound(&digest, "x").await.is_some());
+        fs::write(place.join("x"), "damage").unwrap();
+        assert!(cache.find_sound(&digest, "x").await.is_none() && !place.join("x").exists());
+        // Damage of an earlier process is found too.
+        fs::write(place.join("x"), "contens").unwrap();
+        drop(cache);
+        let cache = Arc::new(FileCache::open(folder.path(), 100).unwrap());
+        assert!(cache.find_sound(&digest, "x").await.is_none() && !place.join("x").exists());
     }
 }

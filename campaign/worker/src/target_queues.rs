@@ -25,12 +25,27 @@ const MIN_PAUSE: Duration = Duration::from_millis(500);
 /// Part of the time since the broker was connected that such a pause has.
 const PAUSE_PART: u32 = 4;
 
+/// Number of requests that one queue answers before the others are asked first: the runs of none wait for another to be
+/// empty.
+const MAX_IN_A_ROW: u32 = 16;
+
 /// The queues of a target.
 #[derive(Default)]
 pub struct TargetQueues {
     consumers: BTreeMap<String, PullConsumer>,
     /// The queue that had the last run.
     last: Option<String>,
+    /// Number of requests that it answered without a change to another one.
+    in_a_row: u32,
+}
+
+/// Returns the order in which queues are asked: the last one first, or last if it had its share.
+fn order<'n>(names: &'n [String], last: Option<&str>, in_a_row: u32) -> Vec<&'n String> {
+    let mut order: Vec<&String> = names.iter().collect();
+    let had_its_share = in_a_row >= MAX_IN_A_ROW;
+    // The sort is stable.
+    order.sort_by_key(|name| (Some(name.as_str()) == last) == had_its_share);
+    order
 }
 
 /// Requests messages that are there now, at most `count`, and adds them to `arrivals` as they come. Returns their number.
@@ -156,16 +171,24 @@ impl TargetQueues {
         count: usize,
         arrivals: &Arc<Arrivals>,
     ) -> Result<bool, QueueError> {
-        let last = self.last.clone().filter(|last| names.contains(last));
-        let others = names.iter().filter(|name| last.as_ref() != Some(*name));
-        for name in last.iter().chain(others) {
+        for name in order(names, self.last.as_deref(), self.in_a_row) {
             let consumer = self.open(storage, name, arrivals.lease()).await?;
             if request_until_answered(storage, &consumer, count, arrivals).await? {
-                self.last = Some(name.clone());
+                self.note_answer(name);
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Notes the queue that had a run.
+    fn note_answer(&mut self, name: &str) {
+        if self.last.as_deref() == Some(name) && self.in_a_row < MAX_IN_A_ROW {
+            self.in_a_row += 1;
+        } else {
+            self.last = Some(name.to_owned());
+            self.in_a_row = 1;
+        }
     }
 
     /// Waits until one of these queues has a message, at most for `limit`, and adds it to `arrivals`. Returns whether there
@@ -202,7 +225,7 @@ impl TargetQueues {
                 waited = waits.next() => {
                     let Some((name, waited)) = waited else { return Ok(false) };
                     if waited.map_err(|e| storage.error(e))?? {
-                        self.last = Some(name.clone());
+                        self.note_answer(name);
                         return Ok(true);
                     }
                 }
@@ -220,5 +243,34 @@ impl TargetQueues {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of a label began when the target's own queue was empty, which it never is on a busy farm.
+    #[test]
+    fn each_queue_is_asked_first_after_some_answers() {
+        let names = ["own", "label"].map(str::to_owned);
+        let mut queues = TargetQueues::default();
+        let mut asked = Vec::new();
+        // Each queue has runs all the time.
+        for _ in 0..50 {
+            let first = order(&names, queues.last.as_deref(), queues.in_a_row)[0].clone();
+            queues.note_answer(&first);
+            asked.push(first);
+        }
+        let own = asked.iter().filter(|name| *name == "own").count();
+        assert_eq!((own, 50 - own), (32, 18));
+        // The other one is empty: the last one goes on, and the other one is asked now and then.
+        let mut queues = TargetQueues::default();
+        let firsts = (0..34).map(|_| {
+            let first = order(&names, queues.last.as_deref(), queues.in_a_row)[0].clone();
+            queues.note_answer("own");
+            first
+        });
+        assert_eq!(firsts.filter(|name| name == "label").count(), 2);
     }
 }

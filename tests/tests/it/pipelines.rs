@@ -152,11 +152,13 @@ fn the_tutorial_does_what_it_says() {
     for shared in ["sample-traces", "sample-pipelines"] {
         std::os::unix::fs::symlink(root().join(shared), folder.path().join(shared)).unwrap();
     }
-    std::fs::create_dir_all(folder.path().join("target/net")).unwrap();
     let pipeline = folder.path().join("target/net/digits.kpipe");
-    std::fs::write(&pipeline, code_blocks(&page, "toml")[0]).unwrap();
     let mut printed = String::new();
     for line in code_blocks(&page, "sh").iter().flat_map(|b| b.lines()) {
+        // The reader writes it after the first commands, which make its folder.
+        if line.contains(" pipeline ") {
+            std::fs::write(&pipeline, code_blocks(&page, "toml")[0]).unwrap();
+        }
         let ended = Command::new("sh")
             .args(["-c", line])
             .env(

@@ -88,7 +88,7 @@ struct Arguments {
     #[arg(long, value_name = "N", requires = "checkpoints")]
     checkpoint_every: Option<NonZeroU32>,
     /// Take the device of an agent from a run with checkpoints that has a lower priority. It stops at its next job boundary,
-    /// and goes on after this replay. Priorities are 0 to 255; without this option, the priority is 0
+    /// and goes on after this replay. Priorities are 1 to 255; without this option, the priority is 0
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..))]
     preempt: Option<u8>,
     /// Do not check the plan here: the agent checks it in any case

@@ -3,7 +3,7 @@
 use super::{LIMIT, TestBroker, start_run, wait};
 use crate::campaign::{check_results, random, write_campaign};
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::broker::{BrokerWorker, NatsServer};
@@ -35,6 +35,38 @@ fn a_broker_that_is_not_there_at_the_start_is_awaited() {
     server.restart();
     assert_eq!(wait(&mut client, folder), Some(0), "{}", worker.log());
     check_results(folder, 3);
+}
+
+/// The worker refused the runs of each later campaign with this recording.
+#[test]
+fn a_recording_that_was_damaged_at_a_worker_is_read_again() {
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
+    let folder = folder.path();
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "software:mali-g71"];
+    let worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    for name in ["first", "second"] {
+        let campaign = folder.join(name);
+        std::fs::create_dir(&campaign).unwrap();
+        write_campaign(&campaign, &["software:mali-g71".to_owned()], 3);
+        let mut client = start_run(&campaign, &keys, &server, &[]);
+        assert_eq!(wait(&mut client, &campaign), Some(0), "{}", worker.log());
+        check_results(&campaign, 3);
+        let cached = find_file(&worker.cache(), "vecadd.kine").unwrap();
+        std::fs::write(cached, "damaged").unwrap();
+    }
+    assert!(worker.log().contains("a cached file is damaged"), "{}", worker.log());
+}
+
+/// Returns the path of the file with a name in a folder and the folders in it.
+fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
+    let mut entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.find_map(|path| match path.is_dir() {
+        true => find_file(&path, name),
+        false => (path.file_name().unwrap() == name).then_some(path),
+    })
 }
 
 #[test]
