@@ -13,7 +13,7 @@ from . import _calls, _words
 from ._calls import Path, Progress
 from ._kinescope import Table
 from .arrays import Array, ArrayComparison, Tolerance, compare_arrays, to_numpy
-from .errors import ArgumentError, ReplayError
+from .errors import ArgumentError, Error, ReplayError
 from .recordings import Recording, Word
 
 
@@ -36,6 +36,7 @@ class Edits:
         self.inputs = {}
         self._folder = _calls.TemporaryFolder()
         self._arguments: list[str] = []
+        self._files: dict[str, FilePath] = {}
         for number, (name, content) in enumerate(inputs.items()):
             if "=" in _words.text(name, "the name of an input") or not name:
                 raise ArgumentError(f"'{name}' is no name of a buffer", str(recording.path))
@@ -48,10 +49,23 @@ class Edits:
                 self.inputs[name] = _to_input(name, content, recording)
                 file = self._folder.path / f"input{number}.npy"
                 np.save(file, np.ascontiguousarray(self.inputs[name]), allow_pickle=False)
+            self._files[name] = file
             self._arguments.append(_words.option("--input", f"{name}={file}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Edits, (self.recording, self._contents())
+
+    def _report(self, verb: str, words: list[str], progress: Progress) -> Any:
+        """Returns the report of a verb that takes the edits. An error names an input instead of its temporary file."""
+        try:
+            return self.recording.report(verb, *words, progress=progress)
+        except Error as error:
+            text = str(error)
+            for name, file in self._files.items():
+                text = text.replace(str(file), f"the input {name!r}")
+            if text == str(error):
+                raise
+            raise ArgumentError(text, error.path) from None
 
     def _contents(self) -> dict[str, Any]:
         """Returns what a new object of this class takes as inputs."""
@@ -68,7 +82,7 @@ class Edits:
         Raises:
             PlanError: The recording has no plan for the target.
             TargetError: The target cannot be used.
-            ArgumentError: An option is not valid.
+            ArgumentError: An option is not valid, or an input does not fit its buffer.
         """
         return Plan(self, _words.text(on, "the target"), _words.raw_words(options, "the options"), progress)
 
@@ -93,7 +107,7 @@ class Plan:
         self.edits = edits
         self.target = target
         self._options = options
-        self.report = edits.recording.report("plan", *self._command(), progress=progress)
+        self.report = edits._report("plan", self._command(), progress)
 
     def _command(self) -> list[str]:
         # The files of the edits are others in a process that got the plan from another one.
@@ -125,7 +139,7 @@ class Plan:
         files = {name: at / f"output{number}.npy" for number, name in enumerate(self.outputs)}
         for name, file in files.items():
             words.append(_words.option("--output", f"{name}={file}"))
-        report = self.edits.recording.report("replay", *words, progress=progress)
+        report = self.edits._report("replay", words, progress)
         return Outcome(self, report, files, folder)
 
     def __str__(self) -> str:

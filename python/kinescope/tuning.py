@@ -149,7 +149,7 @@ def tune(
     more = _words.raw_words(options, "the options")
     # The files of the inputs live as long as the edits.
     edits = Edits(launch.recording, inputs or {})
-    report = launch.recording.report("tune", *words, *edits._arguments, *more, progress=progress)
+    report = edits._report("tune", [*words, *edits._arguments, *more], progress)
     return Tuning(launch, report)
 
 

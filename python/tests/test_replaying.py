@@ -73,3 +73,11 @@ def test_plugin_names_the_first_difference(pytester, samples):
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*nput image*logits*"])
+
+
+def test_input_that_does_not_fit_is_named(digits):
+    """The error named a temporary file."""
+    edits = kinescope.open(digits).edit(image=np.zeros((8, 8)))
+    with pytest.raises(kinescope.ArgumentError, match="the input 'image'") as info:
+        edits.plan(on="software:mali-g71")
+    assert "input0" not in str(info.value)
