@@ -332,7 +332,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("q");
         let file = QueueFile::open(&path).unwrap();
-        let set = |write: &WriteTransaction| Ok(drop(write.open_table(META)?.insert("n", 7)?));
+        let set = |write: &WriteTransaction| {
+            write.open_table(META)?.insert("n", 7)?;
+            Ok(())
+        };
         file.write(set).unwrap();
         // Others read it if the user's mask lets them, as any new file.
         std::fs::write(folder.path().join("other"), "").unwrap();
