@@ -21,7 +21,7 @@ const MAX_CELLS: usize = 1 << 20;
 #[derive(Debug)]
 struct CollectedCell {
     open: OpenCell,
-    /// By the digest of the work, as in the open cell.
+    /// By the digest of the contents, as in the open cell.
     runs: BTreeMap<String, Vec<CellRun>>,
     /// Whether the shown row has the results until now.
     is_shown: bool,
@@ -82,7 +82,7 @@ impl CollectedMatrix {
                     })
             }
         };
-        let runs = cell.runs.entry(entry.work_digest.to_string()).or_default();
+        let runs = cell.runs.entry(entry.content_digest.to_string()).or_default();
         if runs.len() < MAX_CELL_RUNS {
             let at = runs.partition_point(|run| run.repeat <= entry.repeat);
             runs.insert(
@@ -94,7 +94,7 @@ impl CollectedMatrix {
             );
         }
         cell.open
-            .add(&entry.work_digest, entry.path.as_ref(), &entry.digest, result);
+            .add(&entry.content_digest, entry.path.as_ref(), &entry.digest, result);
         if std::mem::replace(&mut cell.is_shown, false) {
             self.changed.push((work, entry.target.into_owned()));
         }
@@ -110,7 +110,7 @@ impl CollectedMatrix {
             };
             cell.is_shown = true;
             let Some(closed) = cell.open.close() else { continue };
-            let runs = cell.open.newest().and_then(|work| cell.runs.get(work));
+            let runs = cell.open.newest().and_then(|contents| cell.runs.get(contents));
             Arc::make_mut(&mut row.shown).set(MatrixCell {
                 key: CellKey::new(work, target),
                 cell: closed,

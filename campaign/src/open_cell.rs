@@ -15,7 +15,7 @@ const MAX_TIMES: usize = 1000;
 /// A cell that is being collected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCell {
-    /// By the digest of the work.
+    /// By the digest of the contents of the files.
     versions: BTreeMap<String, Version>,
 }
 
@@ -31,22 +31,23 @@ struct Version {
 }
 
 impl OpenCell {
-    /// Adds a result. `work` is the digest of its work; `path` and `digest` are those of its recording.
-    pub fn add(&mut self, work: &str, path: &Path, digest: &str, result: RunResult) {
-        match self.versions.get_mut(work) {
+    /// Adds a result. `contents` is the digest of the contents of the work's files; `path` and `digest` are those of its
+    /// recording.
+    pub fn add(&mut self, contents: &str, path: &Path, digest: &str, result: RunResult) {
+        match self.versions.get_mut(contents) {
             Some(version) => version.add(result),
             None => {
                 let mut version = Version::new(path, digest, &result);
                 version.add(result);
-                self.versions.insert(work.to_owned(), version);
+                self.versions.insert(contents.to_owned(), version);
             }
         }
     }
 
-    /// Returns the digest of the work that the cell shows.
+    /// Returns the digest of the contents that the cell shows.
     pub fn newest(&self) -> Option<&str> {
         let newest = self.versions.iter().max_by_key(|(_, version)| version.queued_ms);
-        newest.map(|(work, _)| work.as_str())
+        newest.map(|(contents, _)| contents.as_str())
     }
 
     /// Returns the cell with the results until now; `None` without results.
@@ -155,8 +156,8 @@ mod tests {
             ("new", result(5, "y", RunVerdict::Match)),
             ("old", result(1, "x", RunVerdict::Match)),
         ];
-        for (work, result) in results {
-            open.add(work, Path::new("/a"), work, result);
+        for (contents, result) in results {
+            open.add(contents, Path::new("/a"), contents, result);
         }
         let cell = open.close().unwrap();
         assert_eq!((open.newest(), cell.digest.as_str()), (Some("new"), "new"));

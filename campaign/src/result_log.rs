@@ -40,9 +40,9 @@ pub(crate) struct LogEntry<'a> {
     pub digest: Cow<'a, str>,
     /// Options of the work, in words.
     pub options: Cow<'a, str>,
-    /// Digest of the work: of the contents of its files, and of its options. Earlier versions do not write it.
+    /// Digest of the contents of all files of the work. Earlier versions do not write it.
     #[serde(default)]
-    pub work_digest: Cow<'a, str>,
+    pub content_digest: Cow<'a, str>,
     /// Target of the description.
     pub target: Cow<'a, str>,
     /// Number of the repeat, from 0.
@@ -61,7 +61,7 @@ impl<'a> LogEntry<'a> {
             path: recording.path.as_path().into(),
             digest: recording.digest.as_str().into(),
             options: run.work.describe_options().into(),
-            work_digest: run.work.digest().into(),
+            content_digest: run.work.content_digest().into(),
             target: run.target.as_str().into(),
             repeat: run.repeat,
             result: Cow::Borrowed(result),

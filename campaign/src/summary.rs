@@ -332,7 +332,7 @@ impl Summary {
 fn add(cells: &mut BTreeMap<CellKey, OpenCell>, run: &Run, result: RunResult) {
     let recording = run.work.recording();
     let open = cells.entry(CellKey::for_run(run)).or_default();
-    open.add(&run.work.digest(), &recording.path, &recording.digest, result);
+    open.add(&run.work.content_digest(), &recording.path, &recording.digest, result);
 }
 
 #[cfg(test)]

@@ -214,11 +214,14 @@ impl WorkItem {
         self.as_work().describe_options()
     }
 
-    /// Returns the digest of everything that the result depends on, 32 hex digits: the contents of the files, and options.
+    /// Returns the digest of the contents of all files that a run reads, 32 hex digits.
     #[must_use]
-    pub fn digest(&self) -> String {
+    pub fn content_digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        self.hash_into(&mut hasher);
+        for (_, digest) in self.files() {
+            hasher.update(&(digest.len() as u64).to_le_bytes());
+            hasher.update(digest.as_bytes());
+        }
         let mut digest = hasher.finalize().to_hex().to_string();
         digest.truncate(32);
         digest
