@@ -1,6 +1,7 @@
 //! The comparison of two campaigns, cell by cell: what broke, what is fixed, what is slower.
 
-use crate::summary::{Cell, CellKey, CellVerdict, Summary};
+use crate::cell::{Cell, CellVerdict};
+use crate::summary::{CellKey, Summary};
 use serde::Serialize;
 
 /// Ratio of two median times from which a cell counts as slower or faster.

@@ -12,6 +12,7 @@ mod wasm;
 pub use material::RunMaterial;
 pub(crate) use tuning::parse_options;
 
+use crate::file_signature::FileSignature;
 use crate::queue::StartAnswer;
 use crate::run::LeasedRun;
 use crate::run_result::{RunResult, RunVerdict, unix_ms};
@@ -114,7 +115,8 @@ pub struct Executor {
     lease_options: LeaseOptions,
     /// Whether a run accepted that the leased target has no containment. The agent keeps that until the lease ends.
     has_consent: bool,
-    opened: VecDeque<(String, Recording)>,
+    /// Recordings that stay open, by digest, with the file that each was opened from.
+    opened: VecDeque<(String, FileSignature, Recording)>,
     /// Where the answer comes that allows the present run to begin.
     pending_start: Option<Receiver<StartAnswer>>,
 }
@@ -263,7 +265,11 @@ impl Executor {
     /// Returns an open recording. Its bytes must be those that were queued.
     fn open(&mut self, file: &RecordingFile, material: &RunMaterial, progress: &Progress) -> Result<Recording, Stop> {
         let digest = &file.digest;
-        if let Some((_, recording)) = self.opened.iter().find(|(known, _)| known == digest) {
+        let signature = material.find(&file.path).map(FileSignature::of).unwrap_or_default();
+        // The memory of an open recording is that of its file. If that changed, the recording is another one.
+        self.opened
+            .retain(|(known, opened, _)| known != digest || *opened == signature);
+        if let Some((_, _, recording)) = self.opened.iter().find(|(known, ..)| known == digest) {
             return Ok(recording.clone());
         }
         let path = material.checked(&file.path, digest, progress)?;
@@ -287,7 +293,7 @@ impl Executor {
         if self.opened.len() >= MAX_OPEN_RECORDINGS {
             self.opened.pop_front();
         }
-        self.opened.push_back((digest.clone(), recording.clone()));
+        self.opened.push_back((digest.clone(), signature, recording.clone()));
         Ok(recording)
     }
 

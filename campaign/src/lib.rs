@@ -7,10 +7,12 @@
 mod campaign_files;
 mod campaign_folder;
 mod campaign_reader;
+mod cell;
 mod comparison;
 mod description;
 mod execution;
 mod file_digest;
+mod file_signature;
 mod folder_queue;
 mod matrix;
 mod matrix_error;
@@ -31,6 +33,7 @@ mod work;
 
 pub use campaign_folder::{CampaignFolder, FolderError, StatusFile, describe_queue};
 pub use campaign_reader::{CampaignReader, MAX_CELL_RUNS};
+pub use cell::{Cell, CellVerdict};
 pub use comparison::{CampaignDifference, CellChange, CellDifference, compare};
 pub use description::{
     BisectEntry, Campaign, CampaignEntry, DescriptionError, EntryWork, FuzzEntry, MAX_DESCRIPTION_BYTES,
@@ -38,6 +41,7 @@ pub use description::{
 };
 pub use execution::{Attempt, Executor, RunMaterial, is_temporary};
 pub use file_digest::{DigestError, FolderFiles, digest_path};
+pub use file_signature::FileSignature;
 pub use folder_queue::{FolderQueue, MAX_ENTRY_BYTES, UnnamedTarget, parse_entry};
 pub use matrix::Matrix;
 pub use matrix_error::MatrixError;
@@ -52,7 +56,7 @@ pub use run_result::{FirstDivergence, RunResult, RunVerdict, unix_ms};
 pub use scheduler::{CampaignEnd, CampaignOptions, RunNotice, run_campaign, run_worker};
 pub use selector::{Labels, SelectorError, TargetSelector, parse_label};
 pub use snapshot::{CellRun, KindCounts, MatrixCell, MatrixRow, Snapshot};
-pub use summary::{Cell, CellKey, CellVerdict, Summary, UnequalTargets, WORK_KINDS, WorkKey};
+pub use summary::{CellKey, Summary, UnequalTargets, WORK_KINDS, WorkKey};
 pub use table::{TableFileError, write_table};
 pub use work::{
     BisectDetails, BisectWork, FailedSeed, FuzzDetails, FuzzWork, InputFile, KeptOutcomes, KeptProducers,

@@ -3,8 +3,8 @@
 //! A folder can hold results of work whose files changed between two calls. The cell is that of the contents that were
 //! queued last; it counts the other results apart.
 
+use crate::cell::{Cell, CellVerdict};
 use crate::run_result::{RunResult, RunVerdict};
-use crate::summary::{Cell, CellVerdict};
 use crate::work::RunDetails;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! The report of a campaign as one HTML page: what replays where, how fast, what broke, with links to the events.
 
 use crate::campaign_folder::CampaignFolder;
+use crate::cell::{Cell, CellVerdict};
 use crate::comparison::{CampaignDifference, CellDifference};
 use crate::run_result::RunVerdict;
-use crate::summary::{Cell, CellKey, CellVerdict, Summary};
+use crate::summary::{CellKey, Summary};
 use crate::work::RunDetails;
 use kinescope_files::link::Link;
 use kinescope_files::scene::{Scene, Selection};

@@ -1,9 +1,10 @@
 //! What a campaign's folder shows at one time: the rows of its matrix with their runs, and the state of its queue.
 
 use crate::campaign_folder::StatusFile;
+use crate::cell::Cell;
 use crate::queue::WorkCounts;
 use crate::run_result::RunResult;
-use crate::summary::{Cell, CellKey, WORK_KINDS, WorkKey};
+use crate::summary::{CellKey, WORK_KINDS, WorkKey};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! Tests of the reader: what it holds, what it reads again, and damaged logs.
 
 use super::*;
+use crate::cell::CellVerdict;
 use crate::queue::RunSource as _;
 use crate::run::Run;
 use crate::run_result::{RunResult, RunVerdict};
-use crate::summary::{CellVerdict, Summary};
+use crate::summary::Summary;
 use crate::work::WorkItem;
 use std::io::Write as _;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use kinescope_session::plan_footprint::PlanFootprint;
 use kinescope_session::replay::request::{ReplayRequest, limit_time};
 use kinescope_session::tuning::tolerance::parse_output_rule;
 use replay_cuda::ComparisonRules;
-use replay_engine::run::{Outcome, Verdict};
+use replay_engine::run::{Divergence, Outcome, Verdict};
 use trace_core::Recording;
 use trace_core::progress::Progress;
 
@@ -91,14 +91,20 @@ pub(super) fn count_memory(compiled: &replay_engine::plan::Compiled, recording: 
     }
 }
 
+/// Returns a divergence in words. That values are compared for equality goes without saying.
+fn describe_divergence(d: &Divergence) -> String {
+    let rule = match d.class.as_str() {
+        "equal" => String::new(),
+        class => format!(" ({class})"),
+    };
+    format!("{}: expected {:#x}, got {:#x}{rule}", d.register, d.expected, d.got)
+}
+
 /// Returns the first difference of an outcome that has an event: a value, a fault or an effect.
 pub(super) fn find_first_divergence(outcome: &Outcome) -> Option<FirstDivergence> {
     let values = outcome.divergences.iter().map(|d| FirstDivergence {
         event: d.event,
-        text: format!(
-            "{}: expected {:#x}, got {:#x} ({})",
-            d.register, d.expected, d.got, d.class
-        ),
+        text: describe_divergence(d),
     });
     let faults = outcome.faults.iter().map(|f| FirstDivergence {
         event: f.event,

@@ -1,43 +1,13 @@
 //! Files of runs on this machine: read from the broker once, checked, and removed when the cache is full.
 
 use crate::file_store::{FileError, FileStore};
-use kinescope_campaign::digest_path;
+use kinescope_campaign::{FileSignature, digest_path};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 use trace_core::progress::Progress;
-
-/// What tells a file, or a folder with its files, from one that somebody changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Signature {
-    files: u64,
-    bytes: u64,
-    /// Last change of any file.
-    modified: Option<SystemTime>,
-}
-
-impl Signature {
-    fn of(path: &Path) -> Self {
-        let mut signature = Self::default();
-        signature.add(path);
-        signature
-    }
-
-    fn add(&mut self, path: &Path) {
-        let Ok(meta) = fs::symlink_metadata(path) else { return };
-        if meta.is_dir() {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.for_each(|entry| self.add(&entry.path()));
-            return;
-        }
-        self.files = self.files.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(meta.len());
-        self.modified = self.modified.max(meta.modified().ok());
-    }
-}
 
 /// A cached file or folder.
 #[derive(Debug, Default)]
@@ -48,7 +18,7 @@ struct Entry {
     /// Number of the last use.
     used: u64,
     /// The content whose digest this process computed, by name.
-    checked: BTreeMap<String, Signature>,
+    checked: BTreeMap<String, FileSignature>,
 }
 
 #[derive(Debug, Default)]
@@ -105,7 +75,7 @@ impl FileCache {
         for entry in fs::read_dir(folder.join("files"))? {
             let entry = entry?;
             let found = Entry {
-                bytes: Signature::of(&entry.path()).bytes,
+                bytes: FileSignature::of(&entry.path()).bytes(),
                 ..Entry::default()
             };
             state
@@ -147,7 +117,7 @@ impl FileCache {
     /// Returns the use of a file that is cached and has its digest. One that was damaged is removed, with a warning.
     async fn find_sound(self: &Arc<Self>, digest: &str, name: &str) -> Option<CachedFile> {
         let found = self.find(digest, name)?;
-        let (signature, path) = (Signature::of(&found.path), found.path.clone());
+        let (signature, path) = (FileSignature::of(&found.path), found.path.clone());
         let known = |state: &State| state.entries.get(digest)?.checked.get(name).cloned();
         if known(&self.lock()).as_ref() == Some(&signature) {
             return Some(found);
@@ -173,7 +143,7 @@ impl FileCache {
                     tracing::warn!(file = digest, "the damaged file was not removed: {e}");
                 }
                 if let Some(entry) = self.lock().entries.get_mut(digest) {
-                    entry.bytes = entry.bytes.saturating_sub(signature.bytes);
+                    entry.bytes = entry.bytes.saturating_sub(signature.bytes());
                 }
                 None
             }
@@ -215,7 +185,7 @@ impl FileCache {
             let entry = state.entries.entry(digest.to_owned()).or_default();
             entry.bytes = entry.bytes.saturating_add(bytes);
             // The download was checked.
-            let signature = Signature::of(&target.join(name));
+            let signature = FileSignature::of(&target.join(name));
             entry.checked.insert(name.to_owned(), signature);
         }
         self.find(digest, name)
@@ -276,7 +246,7 @@ mod tests {
         let cache = Arc::new(FileCache::open(folder.path(), 100).unwrap());
         assert!(cache.find_sound(&digest, "x").await.is_some());
         // It was checked, and is not read again.
-        assert_eq!(cache.lock().entries[&digest].checked["x"].bytes, 7);
+        assert_eq!(cache.lock().entries[&digest].checked["x"].bytes(), 7);
         assert!(cache.find_sound(&digest, "x").await.is_some());
         fs::write(place.join("x"), "damage").unwrap();
         assert!(cache.find_sound(&digest, "x").await.is_none() && !place.join("x").exists());

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use trace_core::GpuVa;
 use trace_core::api_trace::NamedBuffer;
 use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, MAX_HITS, MAX_READ, elements_text};
+use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, BufferShape, ElementType};
 
 pub const VERB: Verb = Verb {
@@ -25,6 +26,8 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
+/// Number of bytes that are read at once.
+const PIECE: u64 = 16 << 20;
 /// Maximum number of ranges without content in text output; JSON lists all.
 const MAX_HOLES: usize = 20;
 
@@ -149,7 +152,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
              --bytes"
         )));
     }
-    let read = view.read_range(va, bytes);
+    let read = progress_line::run_with_progress("reading", |progress, _| {
+        read_in_pieces(&view, va, bytes, PIECE, progress).map_err(|e| Failure::usage(e.to_string()))
+    })?;
     // Hex marks missing bytes; numbers and files cannot.
     if !out.is_json() && (arguments.to.is_some() || arguments.element.is_some()) {
         warn_about_holes(va, &read);
@@ -181,6 +186,39 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Prints bytes of device memory, or the list of its buffers.
+/// Reads a range as [`GpuMemoryView::read_range`] does, in pieces of this size, so that it can be cancelled.
+fn read_in_pieces(
+    view: &GpuMemoryView<'_>,
+    va: GpuVa,
+    bytes: u64,
+    piece: u64,
+    progress: &Progress,
+) -> Result<BufferBytes, Cancelled> {
+    let mut whole = BufferBytes {
+        bytes: Vec::new(),
+        holes: Vec::new(),
+    };
+    if va.get().checked_add(bytes).is_none() {
+        return Ok(view.read_range(va, bytes));
+    }
+    let mut done = 0;
+    while done < bytes {
+        progress.check()?;
+        let len = (bytes - done).min(piece);
+        let part = view.read_range(GpuVa::new(va.get().saturating_add(done)), len);
+        whole.bytes.extend_from_slice(&part.bytes);
+        for (range, state) in part.holes {
+            let range = done.saturating_add(range.start)..done.saturating_add(range.end);
+            match whole.holes.last_mut() {
+                Some((last, known)) if last.end == range.start && *known == state => last.end = range.end,
+                _ => whole.holes.push((range, state)),
+            }
+        }
+        done = done.saturating_add(len);
+    }
+    Ok(whole)
+}
+
 fn print_api_memory(arguments: &Arguments, opened: &SourceRecording, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.asked.is_requested() {
         wasm_recordings::reject_run(
@@ -333,4 +371,26 @@ fn text(va: GpuVa, read: &BufferBytes, element: Option<ElementType>, out: &mut O
         out.line(format_args!("{here:#014x}  {digits:<48} {letters}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ctrl-C waited for the end of a long read.
+    #[test]
+    fn pieces_are_the_same_as_the_whole_and_can_be_cancelled() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
+        let recording = trace_core::container::open(sample.as_ref()).unwrap();
+        let view = GpuMemoryView::at(&recording, 0, recording.events.len() as u64).unwrap();
+        let start = recording.metadata.buffers[0].va.get().saturating_sub(0x1800);
+        for (start, bytes) in [(start, 0x9000), (start, 0), (u64::MAX - 0x100, 0x1000)] {
+            let whole = view.read_range(GpuVa::new(start), bytes);
+            let pieces = read_in_pieces(&view, GpuVa::new(start), bytes, 0x123, &Progress::new()).unwrap();
+            assert_eq!((pieces.bytes, pieces.holes), (whole.bytes, whole.holes), "{start:#x}");
+        }
+        let cancelled = Progress::new();
+        cancelled.cancel();
+        assert!(read_in_pieces(&view, GpuVa::new(start), 1 << 30, PIECE, &cancelled).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 use super::{LIMIT, TestBroker, start_run, wait};
 use crate::campaign::{check_results, random, write_campaign};
 use kinescope_campaign::{CampaignFolder, RunQueue as _, RunVerdict};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -46,17 +47,27 @@ fn a_recording_that_was_damaged_at_a_worker_is_read_again() {
     let folder = folder.path();
     let address = server.address();
     let options = ["--queue", &address, "--on", "software:mali-g71"];
-    let worker = BrokerWorker::start(folder, &keys, "worker", &options);
-    for name in ["first", "second"] {
+    let mut worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    let run = |name: &str, worker: &BrokerWorker| {
         let campaign = folder.join(name);
         std::fs::create_dir(&campaign).unwrap();
         write_campaign(&campaign, &["software:mali-g71".to_owned()], 3);
         let mut client = start_run(&campaign, &keys, &server, &[]);
-        assert_eq!(wait(&mut client, &campaign), Some(0), "{}", worker.log());
+        assert_eq!(wait(&mut client, &campaign), Some(0), "{name}: {}", worker.log());
         check_results(&campaign, 3);
-        let cached = find_file(&worker.cache(), "vecadd.kine").unwrap();
-        std::fs::write(cached, "damaged").unwrap();
-    }
+        find_file(&worker.cache(), "vecadd.kine").unwrap()
+    };
+    // Bytes change while the worker has the recording open, in the memory that it has of it.
+    let cached = run("first", &worker);
+    let middle = std::fs::metadata(&cached).unwrap().len() / 2;
+    let file = std::fs::File::options().write(true).open(&cached).unwrap();
+    file.write_all_at(&[0x5a; 64], middle).unwrap();
+    let cached = run("second", &worker);
+    // The file loses its end while no worker runs.
+    worker.kill();
+    std::fs::write(&cached, "damaged").unwrap();
+    worker.restart();
+    run("third", &worker);
     assert!(worker.log().contains("a cached file is damaged"), "{}", worker.log());
 }
 

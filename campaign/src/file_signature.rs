@@ -1,0 +1,81 @@
+//! What tells a file, or a folder with its files, from one that somebody changed or replaced, without reading its content.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// The signature of a file, or of a folder with its files. Equal signatures of one path are nearly always equal contents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSignature {
+    /// Inode of the path.
+    inode: u64,
+    files: u64,
+    bytes: u64,
+    /// Last change of any file.
+    modified: Option<SystemTime>,
+}
+
+impl FileSignature {
+    /// Reads the signature of a path. Links are not followed in folders.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let mut signature = Self {
+            inode: fs::metadata(path).map_or(0, |meta| meta.ino()),
+            ..Self::default()
+        };
+        signature.add(path);
+        signature
+    }
+
+    /// Returns the size of all files, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn add(&mut self, path: &Path) {
+        let Ok(meta) = fs::symlink_metadata(path) else { return };
+        if meta.is_dir() {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.for_each(|entry| self.add(&entry.path()));
+            return;
+        }
+        self.files = self.files.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(meta.len());
+        self.modified = self.modified.max(meta.modified().ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_change_with_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("d/x");
+        fs::create_dir(folder.path().join("d")).unwrap();
+        fs::write(&file, "1234").unwrap();
+        let (of_file, of_folder) = (FileSignature::of(&file), FileSignature::of(folder.path()));
+        assert_eq!((of_file.bytes(), of_folder.bytes()), (4, 4));
+        assert_eq!(FileSignature::of(&file), of_file);
+        // Another file with the same content and time.
+        let other = folder.path().join("other");
+        fs::copy(&file, &other).unwrap();
+        let time = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&other)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+        fs::rename(&other, &file).unwrap();
+        assert_ne!(FileSignature::of(&file), of_file);
+        let of_file = FileSignature::of(&file);
+        fs::write(&file, "12345").unwrap();
+        assert_ne!(FileSignature::of(&file), of_file);
+        assert_ne!(FileSignature::of(folder.path()), of_folder);
+        assert_eq!(FileSignature::of(&folder.path().join("none")), FileSignature::default());
+    }
+}
