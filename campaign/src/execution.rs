@@ -265,7 +265,7 @@ impl Executor {
     /// Returns an open recording. Its bytes must be those that were queued.
     fn open(&mut self, file: &RecordingFile, material: &RunMaterial, progress: &Progress) -> Result<Recording, Stop> {
         let digest = &file.digest;
-        let signature = material.find(&file.path).map(FileSignature::of).unwrap_or_default();
+        let signature = material.find(&file.path).map(FileSignature::read).unwrap_or_default();
         // The memory of an open recording is that of its file. If that changed, the recording is another one.
         self.opened
             .retain(|(known, opened, _)| known != digest || *opened == signature);

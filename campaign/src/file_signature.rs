@@ -19,7 +19,7 @@ pub struct FileSignature {
 impl FileSignature {
     /// Reads the signature of a path. Links are not followed in folders.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn read(path: &Path) -> Self {
         let mut signature = Self {
             inode: fs::metadata(path).map_or(0, |meta| meta.ino()),
             ..Self::default()
@@ -57,9 +57,9 @@ mod tests {
         let file = folder.path().join("d/x");
         fs::create_dir(folder.path().join("d")).unwrap();
         fs::write(&file, "1234").unwrap();
-        let (of_file, of_folder) = (FileSignature::of(&file), FileSignature::of(folder.path()));
+        let (of_file, of_folder) = (FileSignature::read(&file), FileSignature::read(folder.path()));
         assert_eq!((of_file.bytes(), of_folder.bytes()), (4, 4));
-        assert_eq!(FileSignature::of(&file), of_file);
+        assert_eq!(FileSignature::read(&file), of_file);
         // Another file with the same content and time.
         let other = folder.path().join("other");
         fs::copy(&file, &other).unwrap();
@@ -71,11 +71,14 @@ mod tests {
             .set_modified(time)
             .unwrap();
         fs::rename(&other, &file).unwrap();
-        assert_ne!(FileSignature::of(&file), of_file);
-        let of_file = FileSignature::of(&file);
+        assert_ne!(FileSignature::read(&file), of_file);
+        let of_file = FileSignature::read(&file);
         fs::write(&file, "12345").unwrap();
-        assert_ne!(FileSignature::of(&file), of_file);
-        assert_ne!(FileSignature::of(folder.path()), of_folder);
-        assert_eq!(FileSignature::of(&folder.path().join("none")), FileSignature::default());
+        assert_ne!(FileSignature::read(&file), of_file);
+        assert_ne!(FileSignature::read(folder.path()), of_folder);
+        assert_eq!(
+            FileSignature::read(&folder.path().join("none")),
+            FileSignature::default()
+        );
     }
 }

@@ -75,7 +75,7 @@ impl FileCache {
         for entry in fs::read_dir(folder.join("files"))? {
             let entry = entry?;
             let found = Entry {
-                bytes: FileSignature::of(&entry.path()).bytes(),
+                bytes: FileSignature::read(&entry.path()).bytes(),
                 ..Entry::default()
             };
             state
@@ -117,7 +117,7 @@ impl FileCache {
     /// Returns the use of a file that is cached and has its digest. One that was damaged is removed, with a warning.
     async fn find_sound(self: &Arc<Self>, digest: &str, name: &str) -> Option<CachedFile> {
         let found = self.find(digest, name)?;
-        let (signature, path) = (FileSignature::of(&found.path), found.path.clone());
+        let (signature, path) = (FileSignature::read(&found.path), found.path.clone());
         let known = |state: &State| state.entries.get(digest)?.checked.get(name).cloned();
         if known(&self.lock()).as_ref() == Some(&signature) {
             return Some(found);
@@ -185,7 +185,7 @@ impl FileCache {
             let entry = state.entries.entry(digest.to_owned()).or_default();
             entry.bytes = entry.bytes.saturating_add(bytes);
             // The download was checked.
-            let signature = FileSignature::of(&target.join(name));
+            let signature = FileSignature::read(&target.join(name));
             entry.checked.insert(name.to_owned(), signature);
         }
         self.find(digest, name)
