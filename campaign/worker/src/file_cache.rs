@@ -130,6 +130,8 @@ impl FileCache {
                 }
                 Some(found)
             }
+            // Another target may have read it again meanwhile.
+            _ if FileSignature::read(&found.path) != signature => None,
             _ => {
                 tracing::warn!(
                     file = digest,
