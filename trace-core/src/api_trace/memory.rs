@@ -253,8 +253,13 @@ impl ApiTrace {
         {
             return known_piece(at..end.get(), ContentSource::ReadBack, next.event);
         }
+        // The search for that readback can find that the piece ends earlier.
+        let within_end = |mut piece: Piece| {
+            piece.range.end = piece.range.end.min(end.get());
+            piece
+        };
         if let Some(piece) = report.as_ref().filter(|p| p.state.is_known()) {
-            return piece.clone();
+            return within_end(piece.clone());
         }
         // A target had no content for a copy whose content the recording does not hold.
         let unheld = |p: &Piece| matches!(p.state, ContentState::Unknown(UnknownReason::NotRecorded, _));
@@ -272,10 +277,8 @@ impl ApiTrace {
                 return self.traced_piece(at..end, &s);
             }
         }
-        if let Some(mut piece) = report {
-            // A later readback may determine the bytes after the end of a row.
-            piece.range.end = piece.range.end.min(end.get());
-            return piece;
+        if let Some(piece) = report {
+            return within_end(piece);
         }
         let range = at..end.get();
         match (launch, write, fact) {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::api_trace::{
-    ApiTrace, BufferKind, ContentState, MemorySample, MemoryTrace, MemoryTraceError, UnknownReason,
+    ApiTrace, BufferKind, ContentSource, ContentState, MemorySample, MemoryTrace, MemoryTraceError, UnknownReason,
 };
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, Recording};
@@ -222,6 +222,31 @@ proptest! {
             }
         }
     }
+}
+
+/// A search among later writes can find that a piece ends within what a copy wrote.
+#[test]
+fn later_readback_after_the_rows_of_a_copy_takes_precedence_over_a_memory_trace() {
+    let (r, contents) = build_recording(&[
+        (0, 1, 12, 0, false),  // Allocates 13 bytes at offset 16.
+        (8, 16, 0, 4, false),  // Launches a kernel that writes the buffer.
+        (5, 16, 16, 3, false), // Copies 4 bytes on the device.
+        (3, 16, 2, 9, false),  // Copies rows of 2 bytes, 4 bytes apart, from the host.
+        (7, 16, 3, 0, true),   // Reads 4 bytes back.
+    ]);
+    let other: MemoryAtEvents = contents.iter().map(|m| m.map(|b| b ^ 0xa5)).collect();
+    let bare = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
+    let trace = Arc::new(build_trace(&r, &other, 0..2, 0..BLOCKS, true));
+    let api_trace = bare.with_memory_trace(trace, &Progress::new()).unwrap();
+    let state = |trace: &ApiTrace, offset: u64| {
+        let read = trace.read(&r, GpuVa::new(WINDOW + 16)..GpuVa::new(WINDOW + 20), 3);
+        let at = GpuVa::new(WINDOW + offset);
+        read.pieces.iter().find(|p| p.range.contains(&at)).unwrap().state
+    };
+    let read_back = ContentState::Known(ContentSource::ReadBack, 4);
+    assert_eq!((state(&bare, 18), state(&bare, 19)), (read_back, read_back));
+    assert_eq!(state(&api_trace, 17), ContentState::Known(ContentSource::TraceAfter, 1));
+    assert_eq!((state(&api_trace, 18), state(&api_trace, 19)), (read_back, read_back));
 }
 
 #[test]
