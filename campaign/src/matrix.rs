@@ -5,9 +5,9 @@ use crate::description::Campaign;
 use crate::file_digest::DigestError;
 use crate::folder_queue::MAX_ENTRY_BYTES;
 use crate::matrix_error::{MAX_RUNS, MatrixError};
-use crate::run::Run;
+use crate::run::{Run, RunId};
 use crate::work::WorkItem;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace_core::progress::Progress;
 
 /// Work on some targets, some times.
@@ -18,10 +18,58 @@ struct MatrixRow {
     repeats: u32,
 }
 
-/// The matrix of a campaign. It holds its rows; runs are computed.
+impl MatrixRow {
+    fn run_count(&self) -> u64 {
+        (self.targets.len() as u64).saturating_mul(u64::from(self.repeats))
+    }
+}
+
+/// The matrix of a campaign. It holds its rows; runs are computed. No two runs have the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matrix {
     rows: Vec<MatrixRow>,
+    duplicates: u64,
+}
+
+/// Rows while entries are expanded. An entry can list runs of another one again.
+#[derive(Default)]
+struct MatrixRows {
+    rows: Vec<MatrixRow>,
+    /// Indices of the rows that have the same work, by the id of its first run on no target.
+    same_work: HashMap<RunId, Vec<usize>>,
+    duplicates: u64,
+}
+
+impl MatrixRows {
+    /// Adds work without the runs that earlier rows have. Of two rows of the same work, the one with more repeats keeps
+    /// the target.
+    fn add(&mut self, mut row: MatrixRow) {
+        let id = Run::new(row.work.clone(), "", 0).id;
+        let same = self.same_work.entry(id).or_default();
+        for n in same.iter() {
+            let Some(earlier) = self.rows.get_mut(*n) else { continue };
+            let (longer, shorter) = match earlier.repeats >= row.repeats {
+                true => (earlier, &mut row),
+                false => (&mut row, earlier),
+            };
+            let before = shorter.run_count();
+            shorter.targets.retain(|t| !longer.targets.contains(t));
+            self.duplicates += before - shorter.run_count();
+        }
+        if !row.targets.is_empty() {
+            same.push(self.rows.len());
+            self.rows.push(row);
+        }
+    }
+
+    fn into_matrix(self) -> Matrix {
+        let mut rows = self.rows;
+        rows.retain(|row| !row.targets.is_empty());
+        Matrix {
+            rows,
+            duplicates: self.duplicates,
+        }
+    }
 }
 
 impl Matrix {
@@ -31,14 +79,14 @@ impl Matrix {
     /// If an entry matches no file, a file cannot be read, there are too many runs, or the work is cancelled.
     pub fn expand(campaign: &Campaign, progress: &Progress) -> Result<Self, MatrixError> {
         let mut files = CampaignFiles::new(&campaign.folder, campaign.keep_outcomes, progress);
-        let mut rows = Vec::new();
+        let mut rows = MatrixRows::default();
         for entry in &campaign.entries {
             let failed = |reason: String| entry.error(reason);
             let works = entry.expand(&mut files).map_err(|e| match e {
                 MatrixError::Digest(e @ DigestError::Io { .. }) => failed(e.to_string()),
                 e => e,
             })?;
-            if rows.len() + works.len() > MAX_WORK_ITEMS {
+            if rows.rows.len() + works.len() > MAX_WORK_ITEMS {
                 let reason = format!("more than {MAX_WORK_ITEMS} work items; divide the campaign");
                 return Err(failed(reason));
             }
@@ -50,25 +98,30 @@ impl Matrix {
                         work.recording().name
                     )));
                 }
-                rows.push(MatrixRow {
+                rows.add(MatrixRow {
                     work,
                     targets: entry.targets.clone(),
                     repeats: entry.repeats,
                 });
             }
         }
-        let matrix = Self { rows };
+        let matrix = rows.into_matrix();
         match matrix.len() {
             n if n > MAX_RUNS => Err(MatrixError::TooManyRuns(n)),
             _ => Ok(matrix),
         }
     }
 
-    /// Returns the number of runs, those with equal ids counted each.
+    /// Returns the number of runs.
     #[must_use]
     pub fn len(&self) -> u64 {
-        let of_row = |r: &MatrixRow| (r.targets.len() as u64).saturating_mul(u64::from(r.repeats));
-        self.rows.iter().map(of_row).fold(0, u64::saturating_add)
+        self.rows.iter().map(MatrixRow::run_count).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the number of runs that entries list again. They are not in the matrix a second time.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
     }
 
     /// Whether there are no runs.
@@ -90,7 +143,7 @@ impl Matrix {
         for row in &self.rows {
             let (items, runs) = kinds.entry(row.work.kind()).or_default();
             *items += 1;
-            *runs = runs.saturating_add((row.targets.len() as u64).saturating_mul(u64::from(row.repeats)));
+            *runs = runs.saturating_add(row.run_count());
         }
         kinds
     }
@@ -157,6 +210,33 @@ mod tests {
         let ids: BTreeSet<_> = runs.iter().map(|r| r.id).collect();
         assert_eq!(ids.len(), 11);
         assert_eq!(runs[4].work.files().len(), 2);
+    }
+
+    #[test]
+    fn runs_that_are_listed_again_are_counted_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.kine", "b.kine"] {
+            std::fs::write(folder.path().join(name), "the same bytes").unwrap();
+        }
+        let expand = |text: &str| {
+            let matrix = Matrix::expand(&campaign(folder.path(), text), &Progress::new()).unwrap();
+            let ids: BTreeSet<_> = matrix.runs().map(|r| r.id).collect();
+            assert_eq!((matrix.len(), matrix.runs().count()), (ids.len() as u64, ids.len()));
+            (matrix.len(), matrix.work_count(), matrix.duplicates())
+        };
+        // Two entries of one file, and two files of the same bytes.
+        let twice = "[[recordings]]\npath = \"a.kine\"\n[[recordings]]\npath = \"a.kine\"\n";
+        assert_eq!(expand(twice), (2, 1, 2));
+        assert_eq!(expand("[[recordings]]\npath = \"*.kine\"\n"), (2, 1, 2));
+        // More repeats on one of the targets, before and after.
+        let more = "[[recordings]]\npath = \"a.kine\"\nrepeats = 3\ntargets = [\"cuda:1\"]\n";
+        let fewer = "[[recordings]]\npath = \"a.kine\"\nrepeats = 2\n";
+        assert_eq!(expand(&format!("{more}{fewer}")), (5, 2, 2));
+        assert_eq!(expand(&format!("{fewer}{more}")), (5, 2, 2));
+        assert_eq!(expand(&format!("{fewer}{more}{more}{fewer}")), (5, 2, 9));
+        // A row that loses all its targets is none.
+        let most = "[[recordings]]\npath = \"a.kine\"\nrepeats = 4\n";
+        assert_eq!(expand(&format!("{fewer}{more}{most}")), (8, 1, 7));
     }
 
     #[test]

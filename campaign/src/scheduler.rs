@@ -198,6 +198,30 @@ fn run_targets(
     Ok(whole)
 }
 
+/// A target that cannot be used for some time.
+struct Unreachable {
+    since: Instant,
+    pause: Duration,
+}
+
+impl Unreachable {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            pause: PAUSES.0,
+        }
+    }
+
+    /// Returns the pause before the next attempt, `passed` after the first one; `None` at the end of `wait`. The last
+    /// attempt is at that end.
+    fn next_pause(&mut self, passed: Duration, wait: Duration) -> Option<Duration> {
+        let left = wait.checked_sub(passed).filter(|left| !left.is_zero())?;
+        let pause = self.pause.min(left);
+        self.pause = self.pause.saturating_mul(2).min(PAUSES.1);
+        Some(pause)
+    }
+}
+
 /// The thread of a target.
 struct TargetThread<'a> {
     queue: &'a dyn RunSource,
@@ -239,8 +263,7 @@ impl TargetThread<'_> {
         let options = self.options;
         let mut executor = self.new_executor();
         let mut end = CampaignEnd::default();
-        let mut out_of_reach: Option<Instant> = None;
-        let mut pause = PAUSES.0;
+        let mut out_of_reach: Option<Unreachable> = None;
         loop {
             if !self.places.enter(self.progress) {
                 end.stopped = true;
@@ -260,10 +283,7 @@ impl TargetThread<'_> {
                 },
             };
             match next {
-                Next::Continue => {
-                    out_of_reach = None;
-                    pause = PAUSES.0;
-                }
+                Next::Continue => out_of_reach = None,
                 Next::Stop => {
                     end.stopped = true;
                     return Ok(end);
@@ -273,16 +293,20 @@ impl TargetThread<'_> {
                     return Ok(end);
                 }
                 Next::Wait(reason) | Next::GiveUp(reason) => {
-                    let since = *out_of_reach.get_or_insert_with(|| {
+                    let unreachable = out_of_reach.get_or_insert_with(|| {
                         (self.notice)(&RunNotice::Unavailable(self.target, &reason));
-                        Instant::now()
+                        Unreachable::new()
                     });
-                    if !self.is_worker && since.elapsed() >= options.target_wait {
+                    let wait = if self.is_worker {
+                        Duration::MAX
+                    } else {
+                        options.target_wait
+                    };
+                    let Some(pause) = unreachable.next_pause(unreachable.since.elapsed(), wait) else {
                         end.given_up.push((self.target.to_owned(), reason));
                         return Ok(end);
-                    }
+                    };
                     self.sleep(pause);
-                    pause = pause.saturating_mul(2).min(PAUSES.1);
                 }
             }
         }
@@ -418,4 +442,40 @@ fn describe_panic(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a panic without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attempts without an end of their own: all pauses of a wait, one after the other.
+    fn pauses(wait: Duration) -> Vec<Duration> {
+        let (mut unreachable, mut passed) = (Unreachable::new(), Duration::ZERO);
+        let next = || {
+            let pause = unreachable.next_pause(passed, wait)?;
+            passed += pause;
+            Some(pause)
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn attempts_to_reach_a_target_become_rare_and_end_with_its_wait() {
+        for seconds in [0, 1, 4, 60] {
+            let wait = Duration::from_secs(seconds);
+            let pauses = pauses(wait);
+            assert_eq!(pauses.iter().sum::<Duration>(), wait);
+            assert!(pauses.iter().all(|p| (Duration::from_millis(1)..=PAUSES.1).contains(p)));
+            assert!(pauses.iter().rev().skip(1).rev().is_sorted(), "{pauses:?}");
+        }
+        assert!(pauses(Duration::from_secs(60)).len() < 25);
+    }
+
+    #[test]
+    fn a_worker_waits_for_its_target_for_ever() {
+        let mut unreachable = Unreachable::new();
+        let day = Duration::from_hours(24);
+        let pauses = (0..20).map(|n| unreachable.next_pause(day * n, Duration::MAX));
+        assert_eq!(pauses.last(), Some(Some(PAUSES.1)));
+    }
 }

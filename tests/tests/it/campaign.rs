@@ -399,6 +399,35 @@ fn bad_folders_and_descriptions_are_refused() {
 }
 
 #[test]
+fn runs_that_a_description_lists_again_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for name in ["a.kine", "b.kine"] {
+        std::fs::copy(root().join("sample-traces/vecadd.kine"), at(name)).unwrap();
+    }
+    let text = "version = 1\ntargets = [\"software:mali-g71\"]\nrepeats = 2\n[[recordings]]\npath = \"*.kine\"\n\
+                [[recordings]]\npath = \"a.kine\"\nrepeats = 3\n";
+    std::fs::write(at("c.toml"), text).unwrap();
+    let check = kinescope(folder.path(), &["campaign", "check", &at("c.toml")]);
+    assert_eq!(check.code, Some(0), "{check:?}");
+    assert!(
+        check.out.contains("c: 1 recording, 1 target, 3 runs")
+            && check.out.contains("4 duplicate runs in the description, not counted"),
+        "{check:?}"
+    );
+    let ended = kinescope(
+        folder.path(),
+        &["campaign", "run", &at("c.toml"), "-o", &at("out"), "--json"],
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report = ended.json();
+    assert_eq!(
+        (report["runs"].as_u64(), report["matched"].as_u64()),
+        (Some(3), Some(3))
+    );
+}
+
+#[test]
 fn an_urgent_replay_gets_the_device_between_two_runs() {
     let folder = tempfile::tempdir().unwrap();
     let agent = SimulatorAgent::start(folder.path(), "mali-g71");

@@ -845,7 +845,7 @@ pub const OUT_OF_BOUNDS_BUFFER: Form = form(
 pub const CAMPAIGN_CHECK: Form = form(
     "app/src/cli/verbs/campaign/check.rs",
     "MatrixReport",
-    "campaign:s recordings:n kinds:a targets:a runs:n",
+    "campaign:s recordings:n kinds:a targets:a runs:n duplicates:n",
 );
 pub const CAMPAIGN_KIND: Form = form(
     "app/src/cli/verbs/campaign/check.rs",

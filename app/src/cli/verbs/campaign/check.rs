@@ -27,6 +27,8 @@ struct MatrixReport {
     targets: Vec<String>,
     /// Number of runs.
     runs: u64,
+    /// Number of runs that entries list again. Each runs once.
+    duplicates: u64,
 }
 
 /// The work of one kind.
@@ -86,6 +88,7 @@ pub fn run(arguments: &CheckArguments, out: &mut Out) -> Result<Exit, Failure> {
             .collect(),
         targets: matrix.targets().into_iter().map(str::to_owned).collect(),
         runs: matrix.len(),
+        duplicates: matrix.duplicates(),
     };
     if out.is_json() {
         out.value(&report)?;
@@ -101,6 +104,12 @@ pub fn run(arguments: &CheckArguments, out: &mut Out) -> Result<Exit, Failure> {
     ))?;
     for target in &report.targets {
         out.line(format_args!("  {target}"))?;
+    }
+    if report.duplicates > 0 {
+        let again = format_count(report.duplicates, "duplicate run");
+        out.line(format_args!(
+            "{again} in the description, not counted: the same work on the same target runs once"
+        ))?;
     }
     Ok(Exit::Good)
 }
