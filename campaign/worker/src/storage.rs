@@ -3,7 +3,7 @@
 use async_nats::Client;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, PullConsumer, pull};
-use async_nats::jetstream::context::{ContextBuilder, CreateStreamError};
+use async_nats::jetstream::context::{ContextBuilder, CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::kv::Store;
 use async_nats::jetstream::object_store::{self, ObjectStore};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
@@ -23,6 +23,10 @@ const WORKERS: &str = "kinescope-workers";
 const SELECTORS: &str = "kinescope-selectors";
 /// Recordings, inputs and kept outcomes, by digest.
 const FILES: &str = "kinescope-files";
+
+/// Message for a server that only passes messages on.
+const NO_JETSTREAM: &str =
+    "the server has no JetStream, which stores runs and results; start it with `nats-server -js`";
 
 /// Time that the broker remembers the attempts of a run.
 const LEASE_AGE: Duration = Duration::from_hours(24);
@@ -166,7 +170,10 @@ impl Storage {
             .max_ack_inflight(MAX_PUBLISHES)
             .backpressure_on_inflight(true)
             .build(client);
-        let failed = |e: CreateStreamError| broker_error(address, format_args!("no storage on the broker: {e}"));
+        let failed = |e: CreateStreamError| match e.kind() {
+            CreateStreamErrorKind::JetStreamUnavailable => broker_error(address, NO_JETSTREAM),
+            _ => broker_error(address, format_args!("no storage on the broker: {e}")),
+        };
         let stream = |config: Config| jetstream.get_or_create_stream(config);
         let bucket = async |name: &str, age: Duration| {
             stream(bucket_stream(name, age, replicas)).await.map_err(failed)?;

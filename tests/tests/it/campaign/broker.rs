@@ -406,3 +406,32 @@ fn a_missing_worker_program_or_broker_is_said_so() {
     assert_eq!(alone.status.code(), Some(2), "{message}");
     assert!(message.contains("kinescope-worker is not installed"), "{message}");
 }
+
+#[test]
+fn a_broker_without_storage_is_said_so() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    write_campaign(folder.path(), &["label:gpu=mali-g71".to_owned()], 1);
+    let server = NatsServer::start(&nats, folder.path(), &["-js=false"]);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let address = server.address();
+    let client = kinescope(
+        folder.path(),
+        ["campaign", "run", &at("c.toml"), "-o", &at("out"), "--queue", &address],
+    );
+    let worker = Command::new(program("kinescope-worker"))
+        .args(["--queue", &address, "--on", "cpu", "--cache", &at("cache")])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    for (code, message) in [
+        (client.code, client.err),
+        (
+            worker.status.code(),
+            String::from_utf8_lossy(&worker.stderr).into_owned(),
+        ),
+    ] {
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains("the server has no JetStream"), "{message}");
+    }
+}
