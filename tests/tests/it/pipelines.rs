@@ -104,6 +104,61 @@ fn diverging_stage_ends_the_run_with_exit_code_1() {
     assert!(to.join("add.kine").exists() && to.join("report.json").exists() && !to.join("c.bin").exists());
 }
 
+/// Two additions, the second of which names a buffer at an address that its recording does not map.
+fn second_stage_unmapped(folder: &Path) -> PathBuf {
+    let path = folder.join("p.kpipe");
+    let sample = root().join("sample-traces/vecadd.kine");
+    let pipeline = format!(
+        "version = 1\n[stages.add]\nrecording = '{0}'\noutputs = ['c']\n[stages.again]\nrecording = '{0}'\n\
+         inputs = {{ d = 'add.c' }}\noutputs = ['c']\n\
+         buffers.d = {{ address = 0x7fff0000, type = 'f32', shape = [1024] }}\n[outputs]\nc = 'again.c'\n",
+        sample.display()
+    );
+    std::fs::write(&path, pipeline).unwrap();
+    path
+}
+
+#[test]
+fn stage_that_cannot_start_after_another_is_a_failure_with_exit_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = second_stage_unmapped(folder.path());
+    let to = folder.path().join("out");
+    let ended = run(["pipeline", "run", text(&pipeline), "--on", ON, "-o", text(&to)]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.starts_with("failed: stage 'again': "), "{}", ended.out);
+    assert!(
+        ended.out.contains("\nadd ") && !ended.err.contains("again"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn run_that_cannot_start_prints_its_failure_once_with_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = second_stage_unmapped(folder.path());
+    // The first stage is the unmapped one.
+    let changed = std::fs::read_to_string(&pipeline).unwrap();
+    let changed = changed.replace("'add.c'", "'inputs.x'").replace(
+        "version = 1\n",
+        "version = 1\n[inputs.x]\ntype = 'f32'\nshape = [1024]\nfile = 'x.bin'\n",
+    );
+    let (start, end) = (
+        changed.find("[stages.add]").unwrap(),
+        changed.find("[stages.again]").unwrap(),
+    );
+    std::fs::write(&pipeline, format!("{}{}", &changed[..start], &changed[end..])).unwrap();
+    std::fs::write(folder.path().join("x.bin"), [0; 4096]).unwrap();
+    let to = folder.path().join("out");
+    let ended = run(["pipeline", "run", text(&pipeline), "--on", ON, "-o", text(&to)]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(
+        ended.err.contains("stage 'again': ") && ended.out.is_empty(),
+        "{ended:?}"
+    );
+    let report = std::fs::read_to_string(to.join("report.json")).unwrap();
+    assert!(report.contains("stage 'again': "), "{report}");
+}
+
 #[test]
 fn refused_pipelines_have_exit_code_2_and_leave_no_folder() {
     let folder = tempfile::tempdir().unwrap();

@@ -68,19 +68,24 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     let report = folder
         .write(&pipeline, &result, format_report)
         .map_err(|e| describe_folder(&e))?;
-    match out.is_json() {
-        true => out.value(&report)?,
-        false => print(&report, arguments, out)?,
+    let unstarted = find_unstarted(&result);
+    match (out.is_json(), unstarted) {
+        (true, _) => out.value(&report)?,
+        // The failure is the message on standard error, and there is no more to print.
+        (false, Some(_)) => {}
+        (false, None) => print(&report, arguments, out)?,
     }
-    end(&result)
+    match unstarted {
+        Some(failure) => Err(Failure::usage(failure)),
+        None => Ok(Exit::differs_if(report.verdict != RunVerdict::Match)),
+    }
 }
 
-/// Returns the exit code: 2 if a stage could not be started, as for a replay.
-fn end(result: &RunResult) -> Result<Exit, Failure> {
-    match &result.report.failure {
-        Some(failure) if result.is_unstarted => Err(Failure::usage(failure.clone())),
-        _ => Ok(Exit::differs_if(result.report.verdict != RunVerdict::Match)),
-    }
+/// Returns why the run could not start, which is exit code 2. A stage that cannot start after others is a failed stage.
+fn find_unstarted(result: &RunResult) -> Option<&str> {
+    let has_started = result.has_executed || result.report.stages.iter().any(|s| s.verdict == RunVerdict::Match);
+    let failure = result.report.failure.as_deref();
+    failure.filter(|_| result.is_unstarted && !has_started)
 }
 
 fn describe_assignment(arguments: &RunArguments, error: &AssignmentError) -> Failure {
