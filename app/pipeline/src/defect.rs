@@ -32,7 +32,9 @@ impl Defect {
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self.kind {
-            DefectKind::UnusedStage { .. } | DefectKind::UnusedInput { .. } => Severity::Warning,
+            DefectKind::UnusedStage { .. } | DefectKind::UnusedInput { .. } | DefectKind::InputFile { .. } => {
+                Severity::Warning
+            }
             _ => Severity::Error,
         }
     }
@@ -270,6 +272,14 @@ pub enum DefectKind {
     UnusedStage {
         /// The stage.
         stage: String,
+    },
+    /// The file of an input is not there.
+    #[error("the file of input '{input}' cannot be read: {reason}; a run needs --input {input}=FILE")]
+    InputFile {
+        /// The input.
+        input: String,
+        /// Reason, with the path.
+        reason: String,
     },
     /// Nothing uses an input.
     #[error("input '{input}' is not used")]

@@ -4,7 +4,9 @@
 mod replays;
 
 use crate::defect::{Defect, DefectKind, Defects};
-use crate::document::{Document, MAX_FILE_BYTES, ModuleDefinition, StageDefinition, StageWork};
+use crate::document::{
+    Document, InputDefinition, InputSource, MAX_FILE_BYTES, ModuleDefinition, StageDefinition, StageWork,
+};
 use crate::graph::{Graph, ValueSource, output_names};
 use crate::module::{ModuleDefect, ModuleProgram};
 use crate::parse::parse;
@@ -28,6 +30,8 @@ pub struct Pipeline {
     pub graph: Graph,
     /// Its stages, parallel to those of the document.
     pub stages: Vec<Stage>,
+    /// Where the file of each input is that has one, parallel to the inputs of the document.
+    pub input_files: Vec<Option<PathBuf>>,
     /// Types of the carried values of each loop.
     pub carried: Vec<Vec<TensorType>>,
     /// Defects that do not keep it from running.
@@ -130,11 +134,13 @@ impl Pipeline {
         for stage in &document.stages {
             stages.extend(check_stage(stage, resources, &mut defects));
         }
+        let input_files = find_input_files(&document, resources, &mut defects);
         let mut pipeline = Self {
             path: PathBuf::new(),
             document,
             graph,
             stages,
+            input_files,
             carried: Vec::new(),
             warnings: Vec::new(),
         };
@@ -283,6 +289,26 @@ fn read_text(path: &Path) -> Result<String, PipelineError> {
 }
 
 /// Checks one stage with its recording or module. Adds a defect and returns `None` if it cannot be used.
+/// Returns where the files of inputs are. One that is not there is a warning, because a run can have another one.
+fn find_input_files(document: &Document, resources: &dyn Resources, defects: &mut Defects) -> Vec<Option<PathBuf>> {
+    let inputs = document.inputs.iter();
+    let find = |input: &InputDefinition| {
+        let InputSource::File(path) = &input.source else {
+            return None;
+        };
+        if let Err(reason) = resources.check_input(path) {
+            let input_name = input.name.clone();
+            let kind = DefectKind::InputFile {
+                input: input_name,
+                reason,
+            };
+            defects.add(input.line, kind);
+        }
+        Some(resources.locate_input(path))
+    };
+    inputs.map(find).collect()
+}
+
 fn check_stage(stage: &StageDefinition, resources: &dyn Resources, defects: &mut Defects) -> Option<Stage> {
     match &stage.work {
         StageWork::Replay(replay) => replays::check(stage, replay, resources, defects),

@@ -47,6 +47,20 @@ pub trait Resources {
     /// # Errors
     /// Why it cannot be read.
     fn read_module(&self, path: &Path) -> Result<Vec<u8>, ModuleDefect>;
+
+    /// Returns where the file of an input is.
+    fn locate_input(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+
+    /// Checks that the file of an input is there. A run reads it, and another one may be given for it.
+    ///
+    /// # Errors
+    /// The reason in words, with the path.
+    fn check_input(&self, path: &Path) -> Result<(), String> {
+        let _ = path;
+        Ok(())
+    }
 }
 
 /// The files of a pipeline in its folder. Each recording is opened once.
@@ -132,6 +146,19 @@ impl Resources for FolderResources<'_> {
             .read_to_end(&mut bytes)
             .map_err(describe)?;
         Ok(bytes)
+    }
+
+    fn locate_input(&self, path: &Path) -> PathBuf {
+        self.locate(path)
+    }
+
+    fn check_input(&self, path: &Path) -> Result<(), String> {
+        let path = self.locate(path);
+        let found = std::fs::metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        match found.is_dir() {
+            true => Err(format!("{}: is a folder", path.display())),
+            false => Ok(()),
+        }
     }
 }
 

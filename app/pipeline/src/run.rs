@@ -24,7 +24,7 @@ pub use results::TargetError;
 use results::{FinishedStage, StageFailure, StageResult};
 use schedule::{Schedule, Task};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -241,13 +241,12 @@ fn read_inputs(pipeline: &Pipeline, request: &RunRequest<'_>) -> Result<Vec<Tens
     if let Some(unknown) = request.inputs.keys().find(|name| !known(name)) {
         return Err(fail(unknown, "the pipeline has no input of this name"));
     }
-    let folder = pipeline.path.parent().map(Path::to_owned).unwrap_or_default();
-    let read = |input: &crate::document::InputDefinition| {
+    let read = |(input, file): (&crate::document::InputDefinition, &Option<PathBuf>)| {
         if let Some(path) = request.inputs.get(&input.name) {
             return read_input(path, &input.name, &input.tensor);
         }
         match &input.source {
-            InputSource::File(path) => read_input(&folder.join(path), &input.name, &input.tensor),
+            InputSource::File(path) => read_input(file.as_ref().unwrap_or(path), &input.name, &input.tensor),
             InputSource::Values(bytes) => Ok(Arc::new(bytes.clone())),
             InputSource::Given => Err(fail(
                 &input.name,
@@ -255,5 +254,6 @@ fn read_inputs(pipeline: &Pipeline, request: &RunRequest<'_>) -> Result<Vec<Tens
             )),
         }
     };
-    pipeline.document.inputs.iter().map(read).collect()
+    let files = pipeline.document.inputs.iter().zip(&pipeline.input_files);
+    files.map(read).collect()
 }

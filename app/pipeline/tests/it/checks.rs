@@ -2,7 +2,7 @@
 
 use crate::support::{ALLOCATOR, TestFolder, sample};
 use kinescope_pipeline::{
-    DefectKind, Defects, ModuleDefect, Pipeline, PipelineError, Resources, Severity, StageRecording,
+    DefectKind, Defects, FolderResources, ModuleDefect, Pipeline, PipelineError, Resources, Severity, StageRecording,
 };
 use std::path::Path;
 use trace_core::progress::Progress;
@@ -26,6 +26,13 @@ impl Resources for TestResources {
             Some("m.wat") => Ok(format!("(module {ALLOCATOR} {functions})").into_bytes()),
             Some("bad.wat") => Ok(b"(module)".to_vec()),
             _ => Err(ModuleDefect::File(format!("{}: no such file", path.display()))),
+        }
+    }
+
+    fn check_input(&self, path: &Path) -> Result<(), String> {
+        match path.to_str() {
+            Some("a.npy") => Ok(()),
+            _ => Err(format!("{}: no such file", path.display())),
         }
     }
 }
@@ -77,6 +84,28 @@ fn pipeline_without_defects_has_types() {
         pipeline.graph.stages.iter().map(|s| s.depth).collect::<Vec<_>>(),
         [0, 1]
     );
+}
+
+#[test]
+fn a_missing_file_of_an_input_is_a_warning() {
+    assert_eq!(
+        changed("a.npy", "b.npy"),
+        "line 2: the file of input 'a' cannot be read: b.npy: no such file; a run needs --input a=FILE\n"
+    );
+    // The same with real files.
+    let folder = tempfile::tempdir().unwrap();
+    let progress = Progress::new();
+    let resources = FolderResources::new(&folder.path().join("p.kpipe"), &progress);
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    assert_eq!(resources.check_input(Path::new("file")), Ok(()));
+    for name in ["folder", "none"] {
+        let reason = resources.check_input(Path::new(name)).unwrap_err();
+        assert!(
+            reason.contains(&folder.path().join(name).display().to_string()),
+            "{reason}"
+        );
+    }
 }
 
 #[test]
@@ -464,6 +493,7 @@ fn defects_are_bounded_and_hostile_texts_end() {
 #[test]
 fn errors_name_the_file() {
     let folder = TestFolder::new(&GOOD.replace("vecadd.kine", "gone.kine"), "");
+    std::fs::write(folder.path().with_file_name("a.npy"), "").unwrap();
     let error = Pipeline::open(&folder.path(), &Progress::new()).unwrap_err();
     assert!(matches!(error, PipelineError::Defects { .. }));
     let text = error.to_string();

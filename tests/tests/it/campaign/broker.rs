@@ -142,6 +142,25 @@ fn programs_run_on_the_machine_of_a_worker() {
     assert_eq!(check_results(folder, 4).len(), 4);
 }
 
+/// The worker looked for the file of an input beside its copy of the pipeline file.
+#[test]
+fn pipelines_whose_inputs_are_files_run_at_a_worker() {
+    let Some(TestBroker { folder, keys, server }) = TestBroker::start() else {
+        return;
+    };
+    let folder = folder.path();
+    let options = ["--queue", &server.address(), "--on", "software:mali-g71"];
+    let _worker = BrokerWorker::start(folder, &keys, "worker", &options);
+    let digits = root().join("sample-pipelines/digits/digits.kpipe");
+    let table = format!("[[pipelines]]\npath = {digits:?}\n");
+    write_description(folder, &["software:mali-g71".to_owned()], 2, &table);
+    let mut client = start_run(folder, &keys, &server, &[]);
+    let code = wait(&mut client, folder);
+    let log = std::fs::read_to_string(folder.join("client.log")).unwrap();
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(check_results(folder, 2).len(), 2);
+}
+
 #[test]
 fn a_worker_that_was_killed_takes_its_runs_back_at_once() {
     /// Seconds. Nobody else has the target, so without the worker's list its runs would wait that long.
