@@ -77,9 +77,34 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns the median time of the repeats that ran, ns.
+    /// Returns the median time of the repeats that ran, ns: of an even number, the mean of the two middle times.
     #[must_use]
     pub fn median_ns(&self) -> Option<u64> {
-        self.run_ns.get(self.run_ns.len().checked_sub(1)? / 2).copied()
+        find_median(&self.run_ns)
+    }
+}
+
+/// Returns the median of times in ascending order: of an even number, the mean of the two middle ones.
+pub(crate) fn find_median(sorted: &[u64]) -> Option<u64> {
+    let middle = sorted.get(sorted.len() / 2).copied()?;
+    match sorted.len() % 2 {
+        0 => Some(u64::midpoint(*sorted.get(sorted.len() / 2 - 1)?, middle)),
+        _ => Some(middle),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_mean_of_the_two_middle_values() {
+        assert_eq!(find_median(&[]), None);
+        assert_eq!(find_median(&[7]), Some(7));
+        // The smaller one of two repeats was their median.
+        assert_eq!(find_median(&[10_450_000, 44_880_000]), Some(27_665_000));
+        assert_eq!(find_median(&[1, 2, 9]), Some(2));
+        assert_eq!(find_median(&[1, 2, 4, 9]), Some(3));
+        assert_eq!(find_median(&[u64::MAX - 2, u64::MAX]), Some(u64::MAX - 1));
     }
 }

@@ -163,6 +163,8 @@ pub struct Summary {
     pub repeated: u64,
     /// When the first run started and the last one ended, milliseconds since 1970; `None` without results.
     pub span_ms: Option<(u64, u64)>,
+    /// The longest time of a run on each target, ns. A target whose runs were all refused has none.
+    pub longest_ns: BTreeMap<String, u64>,
 }
 
 impl Summary {
@@ -174,7 +176,7 @@ impl Summary {
         let mut summary = Self::default();
         let mut cells: BTreeMap<CellKey, OpenCell> = BTreeMap::new();
         queue.results(&mut |run, result| {
-            summary.count(&result);
+            summary.count(&run.target, &result);
             add(&mut cells, &run, result);
             true
         })?;
@@ -183,11 +185,18 @@ impl Summary {
         Ok(summary)
     }
 
-    fn count(&mut self, result: &RunResult) {
+    fn count(&mut self, target: &str, result: &RunResult) {
         *self.verdicts.entry(result.verdict).or_default() += 1;
         self.repeated += u64::from(result.is_repeated());
         let (first, last) = self.span_ms.unwrap_or((u64::MAX, 0));
         self.span_ms = Some((first.min(result.started_ms), last.max(result.ended_ms)));
+        match self.longest_ns.get_mut(target) {
+            Some(longest) => *longest = result.run_ns.max(*longest),
+            None if result.run_ns > 0 => {
+                self.longest_ns.insert(target.to_owned(), result.run_ns);
+            }
+            None => {}
+        }
     }
 
     /// Returns the number of results with a verdict.
