@@ -8,6 +8,7 @@ use crate::run_result::{FirstDivergence, RunResult, RunVerdict};
 use crate::work::{FailedSeed, FuzzDetails, FuzzWork, KeptOutcomes, MAX_RUN_SEEDS, RunDetails};
 use kinescope_files::buffer_index::Buffers;
 use kinescope_files::changes::RecordedContents as _;
+use kinescope_session::output_diff::compare;
 use kinescope_session::replay::request::{ReplayRequest, limit_time};
 use kinescope_session::transfers;
 use replay_engine::plan::Edits;
@@ -63,6 +64,9 @@ impl Execute for FuzzWork {
             let replayed = self.replay(executor, &recording, &edits, result, progress)?;
             details.digests.push(replayed.digest());
             details.diverged += u64::from(replayed.is_diverged());
+            if let Some(differs) = replayed.has_other_outputs(&recording) {
+                *details.differing.get_or_insert(0) += u64::from(differs);
+            }
             result.computed &= replayed.is_computed();
             if let Some(reason) = replayed.find_failure() {
                 details.failed_count += 1;
@@ -136,6 +140,24 @@ impl SeedReplay {
 
     fn has_executed(&self) -> bool {
         !matches!(self, Self::Refused(_))
+    }
+
+    /// Returns whether an output differs from the recorded one; `None` if there is none to compare. An outcome does not
+    /// diverge by that, because its inputs are others.
+    fn has_other_outputs(&self, recording: &Recording) -> Option<bool> {
+        let Self::Ended(outcome) = self else { return None };
+        let results: Vec<bool> = match outcome.api() {
+            Some(api) => {
+                let held = api.outputs.iter().filter(|output| output.held);
+                held.map(|output| output.differs_at.is_some()).collect()
+            }
+            None => {
+                let diffs = outcome.outputs.iter().filter_map(|output| compare(recording, output));
+                let known = diffs.filter(|diff| diff.unknown < diff.elements);
+                known.map(|diff| diff.differ > 0).collect()
+            }
+        };
+        (!results.is_empty()).then(|| results.contains(&true))
     }
 
     fn is_diverged(&self) -> bool {

@@ -89,8 +89,12 @@ pub struct FuzzDetails {
     pub first_seed: u64,
     /// Digest of each seed's outcome, 16 hex digits: its verdict, its outputs and the number of its faults.
     pub digests: Vec<String>,
-    /// Number of seeds whose replay differs from the recording; that is no failure.
+    /// Number of seeds whose replay diverged; that is no failure. Outputs do not count: the inputs are others.
     pub diverged: u64,
+    /// Number of seeds with an output that differs from the recorded one. `None` if no output could be compared, and in
+    /// results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differing: Option<u64>,
     /// Number of seeds whose replay failed.
     pub failed_count: u64,
     /// The first of them.
@@ -131,12 +135,46 @@ impl Details for FuzzDetails {
 
     fn describe(&self) -> String {
         let count = self.digests.len();
-        match self.failed_count {
-            0 => format!("{count} seeds, {} differ from the recording", self.diverged),
-            n => format!(
-                "{n} of {count} seeds: {}",
-                list_names(self.failed.iter().map(|f| f.seed), 8)
-            ),
+        let mut text = match (self.failed_count, self.differing) {
+            (0, Some(differing)) => format!("{count} seeds; outputs of {differing} differ from the recording"),
+            (0, None) => format!("{count} seeds; their outputs were not compared"),
+            (n, _) => {
+                let names = list_names(self.failed.iter().map(|f| f.seed), 8);
+                return format!("{n} of {count} seeds failed: {names}");
+            }
+        };
+        if self.diverged > 0 {
+            text += &format!("; {} diverged", self.diverged);
         }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_says_what_is_counted() {
+        // A result of an earlier version.
+        let text = r#"{"first_seed":0,"digests":["a","b","c"],"diverged":2,"failed_count":0,"failed":[]}"#;
+        let mut details: FuzzDetails = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            details.describe(),
+            "3 seeds; their outputs were not compared; 2 diverged"
+        );
+        assert_eq!(serde_json::to_string(&details).unwrap(), text);
+        details.differing = Some(3);
+        assert_eq!(
+            details.describe(),
+            "3 seeds; outputs of 3 differ from the recording; 2 diverged"
+        );
+        details.failed_count = 1;
+        details.failed = vec![FailedSeed {
+            seed: 7,
+            reason: "it hung".into(),
+            files: BTreeMap::new(),
+        }];
+        assert_eq!(details.describe(), "1 of 3 seeds failed: 7");
     }
 }

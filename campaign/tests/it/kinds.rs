@@ -318,6 +318,31 @@ fn seeds_mutate_inputs_in_the_same_way_each_time() {
     );
 }
 
+/// Replaced inputs waive the comparison of outputs, so no seed diverged, and the result said that none differs.
+#[test]
+fn seeds_whose_outputs_differ_are_counted() {
+    let text = format!(
+        "targets = [{G71:?}]\n[[fuzz]]\npath = \"vecadd.kine\"\ninputs = [\"a\"]\nseeds = \"0..20\"\n[[fuzz]]\n\
+         path = \"histogram.kine\"\ninputs = [\"src\"]\nseeds = \"0..20\"\n"
+    );
+    let farm = Farm::new(&["vecadd.kine", "histogram.kine"], &text);
+    let (summary, _) = run(&farm, "out");
+    assert_eq!(summary.cells.len(), 2);
+    for (key, cell) in &summary.cells {
+        assert_eq!(cell.verdict, CellVerdict::Match, "{cell:?}");
+        let text = cell.details.as_ref().unwrap().describe();
+        let count = text
+            .strip_prefix("20 seeds; outputs of ")
+            .and_then(|rest| rest.strip_suffix(" differ from the recording"))
+            .unwrap_or_else(|| panic!("{}: {text}", key.recording));
+        // Each seed changes values, and each value is added or counted.
+        let count: u64 = count.parse().unwrap();
+        assert!((10..=20).contains(&count), "{}: {text}", key.recording);
+    }
+    let page = std::fs::read_to_string(farm.folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("20 seeds; outputs of "), "{page}");
+}
+
 /// Writes a copy of the digits whose replay diverges at job 2.
 pub fn write_diverging(folder: &Path) {
     let mut recording = trace_core::container::open(&sample("digits.kine")).unwrap();
