@@ -6,9 +6,10 @@
     reason = "a test panics when it fails"
 )]
 
+use kinescope_campaign::{CampaignFolder, RunQueue as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use whole_program_tests::{code_blocks, copy_diverging, program, root, run};
+use whole_program_tests::{code_blocks, copy_diverging, kinescope, program, root, run};
 
 const ON: &str = "software:mali-g71";
 
@@ -157,6 +158,44 @@ fn run_that_cannot_start_prints_its_failure_once_with_exit_code_2() {
     );
     let report = std::fs::read_to_string(to.join("report.json")).unwrap();
     assert!(report.contains("stage 'again': "), "{report}");
+}
+
+#[test]
+fn target_of_a_campaigns_cell_may_be_the_one_of_a_label() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| text(&folder.path().join(name)).to_owned();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let pipeline = format!(
+        "version = 1\n[stages.add]\nrecording = '{0}'\noutputs = ['c']\n[stages.again]\nrecording = '{0}'\n\
+         outputs = ['c']\ntarget = 'second'\n[outputs]\nc = 'add.c'\nd = 'again.c'\n",
+        sample.display()
+    );
+    std::fs::write(at("p.kpipe"), pipeline).unwrap();
+    let keys = folder.path().join("keys");
+    let run_campaign = |label: &str, to: &str| {
+        let text = format!(
+            "version = 1\ntargets = ['{ON}']\n[[pipelines]]\npath = 'p.kpipe'\nlabels = {{ {label} = '{ON}' }}\n"
+        );
+        std::fs::write(at("c.toml"), text).unwrap();
+        kinescope(&keys, ["campaign", "run", &at("c.toml"), "-o", &at(to), "--json"])
+    };
+    let ended = run_campaign("second", "out");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.json()["matched"], 1, "{ended:?}");
+    // A misspelt label is no label without stages.
+    let misspelt = run_campaign("secnd", "misspelt");
+    assert_eq!(misspelt.code, Some(1), "{misspelt:?}");
+    let queue = CampaignFolder::open(&folder.path().join("misspelt")).unwrap();
+    let queue = queue.open_queue().unwrap();
+    let mut failures = Vec::new();
+    queue
+        .results(&mut |_, result| {
+            failures.extend(result.failure);
+            true
+        })
+        .unwrap();
+    let expected = format!("no stage has the label 'secnd' of secnd={ON} (labels of the pipeline: second)");
+    assert_eq!(failures, [expected]);
 }
 
 #[test]

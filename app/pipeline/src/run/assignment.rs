@@ -1,10 +1,11 @@
 //! The assignment of stages to targets, before any of them is opened.
 
-use crate::document::StageWork;
+use crate::document::{StageDefinition, StageWork};
 use crate::pipeline::{CheckedWork, Pipeline};
 use kinescope_session::targets::{Targets, describe_open_error};
 use replay_engine::client::fitting::{Fit, fitting_hint};
 use replay_engine::client::targets;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A target of a run.
@@ -81,9 +82,19 @@ pub enum AssignmentError {
     /// A target has no valid name.
     #[error("{0}")]
     Name(String),
-    /// A target or a label is given twice.
-    #[error("{0} is given twice; a target runs one stage at a time")]
+    /// A label is given twice, or a target without a label.
+    #[error("{0} is given twice; give each label once, and each target without a label once")]
     Twice(String),
+    /// A target is for stages with a label, and there are none.
+    #[error("no stage has the label '{label}' of {target} ({known})")]
+    UnknownLabel {
+        /// The label.
+        label: String,
+        /// The target with its label.
+        target: String,
+        /// Labels of the pipeline.
+        known: String,
+    },
     /// A stage replays a recording, and there is no target.
     #[error("stage '{stage}' replays a recording, and no target is given; {hint}")]
     Missing {
@@ -116,22 +127,56 @@ pub enum AssignmentError {
     },
 }
 
+/// Checks that no target and no label is given twice, and that stages have the labels.
+fn check_named(pipeline: &Pipeline, named: &[NamedTarget]) -> Result<(), AssignmentError> {
+    for (number, target) in named.iter().enumerate() {
+        let mut before = named.iter().take(number);
+        if before.any(|b| b.label == target.label && (b.label.is_some() || b.name == target.name)) {
+            return Err(AssignmentError::Twice(target.to_string()));
+        }
+    }
+    let labels: BTreeSet<&str> = pipeline.document.stages.iter().filter_map(label_of).collect();
+    for target in named {
+        let Some(label) = target.label.as_ref().filter(|label| !labels.contains(label.as_str())) else {
+            continue;
+        };
+        let all = labels.iter().copied().collect::<Vec<_>>().join(", ");
+        return Err(AssignmentError::UnknownLabel {
+            label: label.clone(),
+            target: target.to_string(),
+            known: match all.as_str() {
+                "" => "the pipeline has no labels".to_owned(),
+                all => format!("labels of the pipeline: {all}"),
+            },
+        });
+    }
+    Ok(())
+}
+
+/// Returns the label of the target of a stage.
+fn label_of(stage: &StageDefinition) -> Option<&str> {
+    match &stage.work {
+        StageWork::Replay(replay) => replay.target.as_deref(),
+        StageWork::Module(_) => None,
+    }
+}
+
 /// Assigns each stage that replays a recording to one of the targets: the one with its label, otherwise the one with
-/// the fewest stages among those that fit by their names. Modules have no target.
+/// the fewest stages among those that fit by their names. Modules have no target. A target that is given for more than
+/// one label is always its first position in `named`: it has one lease.
 ///
 /// # Errors
-/// If a target is given twice, or a stage has none.
+/// If a label or a target is given twice, no stage has a label, or a stage has no target.
 pub fn assign(
     pipeline: &Pipeline,
     targets: &Targets,
     named: &[NamedTarget],
 ) -> Result<Vec<Option<usize>>, AssignmentError> {
-    for (number, target) in named.iter().enumerate() {
-        let mut before = named.iter().take(number);
-        if before.any(|b| b.name == target.name || (b.label.is_some() && b.label == target.label)) {
-            return Err(AssignmentError::Twice(target.to_string()));
-        }
-    }
+    check_named(pipeline, named)?;
+    let first_of = |at: usize| {
+        let target = named.get(at)?;
+        named.iter().position(|t| t.name == target.name)
+    };
     let mut counts = vec![0usize; named.len()];
     let mut assigned = vec![None; pipeline.stages.len()];
     for stage in &pipeline.graph.order {
@@ -160,14 +205,17 @@ pub fn assign(
                 let labelled = named.iter().position(|t| t.label.as_ref() == Some(label));
                 // One target without a label serves every label.
                 let only = (named.len() == 1 && named.iter().all(|t| t.label.is_none())).then_some(0);
-                let found = labelled.or(only).ok_or_else(|| AssignmentError::Label {
-                    line: definition.line,
-                    stage: definition.name.clone(),
-                    label: label.clone(),
-                })?;
+                let found = labelled
+                    .and_then(first_of)
+                    .or(only)
+                    .ok_or_else(|| AssignmentError::Label {
+                        line: definition.line,
+                        stage: definition.name.clone(),
+                        label: label.clone(),
+                    })?;
                 vec![found]
             }
-            None => (0..named.len()).collect(),
+            None => (0..named.len()).filter(|at| first_of(*at) == Some(*at)).collect(),
         };
         let rated = candidates
             .into_iter()

@@ -8,6 +8,7 @@
     reason = "tests fail by panicking and print what they skip"
 )]
 
+mod assignments;
 mod checks;
 mod loops;
 mod runs;
