@@ -3,10 +3,12 @@
 use crate::document::{StageDefinition, StageWork};
 use crate::pipeline::{CheckedWork, Pipeline};
 use kinescope_session::targets::{Targets, describe_open_error};
-use replay_engine::client::fitting::{Fit, fitting_hint};
+use replay_engine::client::fitting::{Fit, RecordedDevice, determine_fit, fitting_hint};
 use replay_engine::client::targets;
-use std::collections::BTreeSet;
+use replay_engine::device::DeviceInfo;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::thread;
 
 /// A target of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +155,40 @@ fn check_named(pipeline: &Pipeline, named: &[NamedTarget]) -> Result<(), Assignm
     Ok(())
 }
 
+/// Descriptions of the devices of agents, by the names of their targets. A device that cannot be described now has none:
+/// whether it fits stays unknown, and a stage that opens it fails with the reason.
+struct AgentDevices<'a>(BTreeMap<&'a str, DeviceInfo>);
+
+impl<'a> AgentDevices<'a> {
+    /// Asks the agents of a run, all at once, if a stage has a choice of targets.
+    fn query(pipeline: &Pipeline, targets: &Targets, named: &'a [NamedTarget]) -> Self {
+        let names: BTreeSet<&str> = named.iter().map(|t| t.name.as_str()).collect();
+        let has_choice = |stage: &StageDefinition| matches!(&stage.work, StageWork::Replay(r) if r.target.is_none());
+        if names.len() < 2 || !pipeline.document.stages.iter().any(has_choice) {
+            return Self(BTreeMap::new());
+        }
+        let agents = names.into_iter().filter(|name| name.starts_with("agent:"));
+        Self(thread::scope(|scope| {
+            let queries: Vec<_> = agents
+                .map(|name| (name, scope.spawn(move || targets.query_device(name))))
+                .collect();
+            let answers = queries.into_iter().filter_map(|(name, query)| {
+                let answer = query.join().ok()?;
+                Some((name, answer.ok()?))
+            });
+            answers.collect()
+        }))
+    }
+
+    /// Returns whether a target fits: by its device if it is known, otherwise by its name.
+    fn fit(&self, targets: &Targets, recorded: &RecordedDevice, name: &str) -> Fit {
+        match self.0.get(name) {
+            Some(device) => determine_fit(recorded, device),
+            None => targets.fit_by_name(recorded, name),
+        }
+    }
+}
+
 /// Returns the label of the target of a stage.
 fn label_of(stage: &StageDefinition) -> Option<&str> {
     match &stage.work {
@@ -162,7 +198,8 @@ fn label_of(stage: &StageDefinition) -> Option<&str> {
 }
 
 /// Assigns each stage that replays a recording to one of the targets: the one with its label, otherwise the one with
-/// the fewest stages among those that fit by their names. Modules have no target. A target that is given for more than
+/// the fewest stages among those that fit. Agents are asked for their devices if a stage has a choice. Modules have no
+/// target. A target that is given for more than
 /// one label is always its first position in `named`: it has one lease.
 ///
 /// # Errors
@@ -177,6 +214,7 @@ pub fn assign(
         let target = named.get(at)?;
         named.iter().position(|t| t.name == target.name)
     };
+    let agents = AgentDevices::query(pipeline, targets, named);
     let mut counts = vec![0usize; named.len()];
     let mut assigned = vec![None; pipeline.stages.len()];
     for stage in &pipeline.graph.order {
@@ -194,7 +232,7 @@ pub fn assign(
                 hint: hint(),
             });
         }
-        let fits = |target: &NamedTarget| match targets.fit_by_name(&work.device, &target.name) {
+        let fits = |target: &NamedTarget| match agents.fit(targets, &work.device, &target.name) {
             Fit::Fits => Some(0),
             Fit::FitsRewritten => Some(1),
             Fit::Unknown => Some(2),

@@ -1,8 +1,15 @@
-//! The assignment of stages to targets: labels, and targets that serve more than one label.
+//! The assignment of stages to targets: labels, devices of agents, and targets that serve more than one label.
 
-use crate::support::{TestFolder, run_on};
-use kinescope_pipeline::{Pipeline, RunVerdict};
+use crate::support::{SIMULATOR, TestFolder, run_on};
+use device_mali::{Model, SoftwareMali};
+use kinescope_pipeline::{NamedTarget, Pipeline, RunVerdict, assign};
 use kinescope_session::targets::Targets;
+use replay_engine::device::RegisterFactory;
+use replay_engine::serve::{Options, Server};
+use replay_engine::wire::KeyStore;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Returns a pipeline of additions that do not depend on each other, each with its further keys.
 fn additions(stages: &[(&str, &str)]) -> TestFolder {
@@ -20,6 +27,90 @@ fn additions(stages: &[(&str, &str)]) -> TestFolder {
 /// Returns four additions without labels.
 fn four() -> TestFolder {
     additions(&[("c1", ""), ("c2", ""), ("c3", ""), ("c4", "")])
+}
+
+/// Serves simulators as an agent to the client with the keys in a folder, which knows it as `farm`.
+fn serve_farm(keys: &Path, models: &[Model]) {
+    let agent = Arc::new(KeyStore::open(&keys.join("agent")).unwrap());
+    let client = KeyStore::open(&keys.join("client")).unwrap();
+    agent.pin("bench", client.key_pair().public(), "").unwrap();
+    let factories = models.iter().map(|model| {
+        let model = *model;
+        let factory: RegisterFactory = Arc::new(move || Ok(Box::new(SoftwareMali::new(model))));
+        factory.into()
+    });
+    let factories: Vec<_> = factories.collect();
+    let server = Server::new(&factories, Some(Arc::clone(&agent)), Options::default()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    client.pin("farm", agent.key_pair().public(), &address).unwrap();
+    std::thread::spawn(move || server.serve_tcp(&listener).unwrap());
+}
+
+/// Returns the target of each stage that replays, in the order of the pipeline file.
+fn assigned(pipeline: &Pipeline, targets: &Targets, on: &str) -> Vec<String> {
+    let named = NamedTarget::parse_list(on).unwrap();
+    let assigned = assign(pipeline, targets, &named).unwrap();
+    let names = assigned.iter().flatten().map(|number| named[*number].name.clone());
+    names.collect()
+}
+
+#[test]
+fn device_of_an_agent_takes_its_share_of_the_stages() {
+    let keys = tempfile::tempdir().unwrap();
+    serve_farm(keys.path(), &[Model::G71]);
+    let targets = Targets::new(Some(keys.path().join("client")));
+    let pipeline = four().open();
+    for on in [
+        "software:mali-g71,agent:farm/mali-g71",
+        "agent:farm/mali-g71,software:mali-g71",
+    ] {
+        let assigned = assigned(&pipeline, &targets, on);
+        let here = assigned.iter().filter(|name| *name == SIMULATOR).count();
+        assert_eq!((here, assigned.len()), (2, 4), "{on}: {assigned:?}");
+    }
+    let result = run_on(&pipeline, &targets, "software:mali-g71,agent:farm/mali-g71").unwrap();
+    assert_eq!(
+        (result.report.verdict, &result.report.failure),
+        (RunVerdict::Match, &None)
+    );
+    let on_agent = |target: &Option<String>| target.as_deref() == Some("agent:farm/mali-g71");
+    assert_eq!(result.report.stages.iter().filter(|s| on_agent(&s.target)).count(), 2);
+}
+
+#[test]
+fn device_of_an_agent_that_does_not_fit_gets_no_stage() {
+    let keys = tempfile::tempdir().unwrap();
+    serve_farm(keys.path(), &[Model::G71, Model::G52]);
+    let targets = Targets::new(Some(keys.path().join("client")));
+    let pipeline = four().open();
+    let on = "agent:farm/mali-g71,agent:farm/mali-g52";
+    assert_eq!(
+        assigned(&pipeline, &targets, on),
+        vec!["agent:farm/mali-g71".to_owned(); 4]
+    );
+    let result = run_on(&pipeline, &targets, on).unwrap();
+    assert_eq!(
+        (result.report.verdict, &result.report.failure),
+        (RunVerdict::Match, &None)
+    );
+}
+
+#[test]
+fn agent_out_of_reach_gets_stages_only_where_nothing_else_fits() {
+    let keys = tempfile::tempdir().unwrap();
+    let targets = Targets::new(Some(keys.path().join("client")));
+    let pipeline = four().open();
+    let on = "agent://127.0.0.1:1/mali-g71,software:mali-g71";
+    assert_eq!(assigned(&pipeline, &targets, on), vec![SIMULATOR.to_owned(); 4]);
+    let on = "agent://127.0.0.1:1/mali-g71,qemu:edu";
+    assert_eq!(
+        assigned(&pipeline, &targets, on),
+        vec!["agent://127.0.0.1:1/mali-g71".to_owned(); 4]
+    );
+    // The run says why the agent cannot be reached.
+    let failure = run_on(&pipeline, &targets, on).unwrap().report.failure.unwrap();
+    assert!(failure.contains("127.0.0.1:1"), "{failure}");
 }
 
 #[test]
