@@ -1,6 +1,6 @@
 //! What tells a file, or a folder with its files, from one that somebody changed or replaced, without reading its content.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,14 +17,18 @@ pub struct FileSignature {
 }
 
 impl FileSignature {
-    /// Reads the signature of a path. Links are not followed in folders.
+    /// Reads the signature of a path. It is that of the file or folder that the path leads to. Links within a folder are
+    /// not followed.
     #[must_use]
     pub fn read(path: &Path) -> Self {
+        let Ok(meta) = fs::metadata(path) else {
+            return Self::default();
+        };
         let mut signature = Self {
-            inode: fs::metadata(path).map_or(0, |meta| meta.ino()),
+            inode: meta.ino(),
             ..Self::default()
         };
-        signature.add(path);
+        signature.add_content(path, &meta);
         signature
     }
 
@@ -35,7 +39,12 @@ impl FileSignature {
     }
 
     fn add(&mut self, path: &Path) {
-        let Ok(meta) = fs::symlink_metadata(path) else { return };
+        if let Ok(meta) = fs::symlink_metadata(path) {
+            self.add_content(path, &meta);
+        }
+    }
+
+    fn add_content(&mut self, path: &Path, meta: &Metadata) {
         if meta.is_dir() {
             let entries = fs::read_dir(path).into_iter().flatten().flatten();
             entries.for_each(|entry| self.add(&entry.path()));
@@ -50,6 +59,23 @@ impl FileSignature {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signatures_of_links_change_with_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("d/x"), "1234").unwrap();
+        std::os::unix::fs::symlink(at("d/x"), at("file")).unwrap();
+        std::os::unix::fs::symlink(at("d"), at("folder")).unwrap();
+        let read = || [at("file"), at("folder")].map(|path| FileSignature::read(&path));
+        let before = read();
+        assert_eq!(before[0], FileSignature::read(&at("d/x")));
+        assert_eq!(before[0].bytes(), 4);
+        fs::write(at("d/x"), "12345").unwrap();
+        let after = read();
+        assert!(before[0] != after[0] && before[1] != after[1], "{before:?} {after:?}");
+    }
 
     #[test]
     fn signatures_change_with_files() {

@@ -163,8 +163,9 @@ pub trait RunSource: Send + Sync {
     /// If the queue cannot be read.
     fn wait_for_run(&self, target: &str, limit: Duration) -> Result<bool, QueueError>;
 
-    /// Receives the description of a target that is open now. A source that selects runs by labels needs it.
-    fn note_target(&self, _target: &str, _device: &DeviceInfo) {}
+    /// Receives the description of a target that can be used now; `None` for one without a device, which only runs
+    /// WebAssembly programs. A source that selects runs by labels needs it.
+    fn note_target(&self, _target: &str, _device: Option<&DeviceInfo>) {}
 
     /// Reports that a target cannot be used now. A run that the source holds for it goes back to the queue.
     ///

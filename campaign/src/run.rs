@@ -7,6 +7,10 @@ use std::fmt::{self, Display, Formatter};
 /// Maximum number of attempts of a run. The run is reported as failed after that.
 pub const MAX_ATTEMPTS: u32 = 5;
 
+/// Reasons of attempts that the user ended. They do not count against [`MAX_ATTEMPTS`].
+pub(crate) const CAMPAIGN_STOPPED: &str = "the campaign was stopped";
+pub(crate) const WORKER_STOPPED: &str = "the worker was stopped";
+
 /// The id of a run: a digest of its work, its target and its repeat. It does not depend on paths or time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId([u8; 16]);
@@ -107,6 +111,15 @@ pub struct LeasedRun {
     pub earlier_attempts: Vec<String>,
     /// The lease's own number, which no other lease of the queue has.
     pub token: u64,
+}
+
+impl LeasedRun {
+    /// Returns the number of earlier attempts that ended without a result, those that the user ended left out.
+    #[must_use]
+    pub fn lost_attempts(&self) -> u32 {
+        let lost = |reason: &&String| ![CAMPAIGN_STOPPED, WORKER_STOPPED].contains(&reason.as_str());
+        u32::try_from(self.earlier_attempts.iter().filter(lost).count()).unwrap_or(u32::MAX)
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::execution::{Attempt, Executor, RunMaterial, is_temporary};
 use crate::folder_queue::UnnamedTarget;
 use crate::queue::{FinishedRun, QueueError, RunSource};
-use crate::run::{LeasedRun, MAX_ATTEMPTS};
+use crate::run::{CAMPAIGN_STOPPED, LeasedRun, MAX_ATTEMPTS, WORKER_STOPPED};
 use crate::run_result::RunResult;
 use kinescope_session::targets::Targets;
 use serde::{Deserialize, Serialize};
@@ -353,8 +353,8 @@ impl TargetThread<'_> {
         }
         // A target that cannot be reached takes no run.
         let reached = executor.reach_target();
-        if let Ok(Some(device)) = &reached {
-            self.queue.note_target(self.target, device);
+        if let Ok(device) = &reached {
+            self.queue.note_target(self.target, device.as_ref());
         }
         if let Err(e) = reached {
             self.queue.decline(self.target)?;
@@ -368,6 +368,15 @@ impl TargetThread<'_> {
             return Ok(None);
         };
         let run = leased.insert(taken);
+        // Each time, the process ended with it. A broker reports such a run itself.
+        if !self.is_worker && run.lost_attempts() >= MAX_ATTEMPTS {
+            run.attempt = run.attempt.saturating_sub(1);
+            let reason = run.earlier_attempts.last().cloned().unwrap_or_default();
+            let result = RunResult::lost(run, self.target, &self.options.worker, &reason);
+            let next = self.finish(run, &result, end);
+            *leased = None;
+            return next;
+        }
         let material = RunMaterial::of_campaign(&run.run.work);
         let pending = self.queue.pending_start(run);
         let attempt = executor.execute(run, &material, pending, self.progress);
@@ -392,8 +401,8 @@ impl TargetThread<'_> {
             }
             Attempt::Cancelled => {
                 let reason = match self.is_worker {
-                    true => "the worker was stopped",
-                    false => "the campaign was stopped",
+                    true => WORKER_STOPPED,
+                    false => CAMPAIGN_STOPPED,
                 };
                 self.queue.release(leased, Some(reason))?;
                 Ok(Some(Next::Stop))
@@ -407,7 +416,11 @@ impl TargetThread<'_> {
 
     /// Ends an attempt that may have executed and has no result. The run is repeated, or reported after the last attempt.
     fn end_lost(&self, leased: &LeasedRun, reason: &str, end: &mut CampaignEnd) -> Result<Option<Next>, QueueError> {
-        if leased.attempt >= MAX_ATTEMPTS {
+        let attempts = match self.is_worker {
+            true => leased.attempt,
+            false => leased.lost_attempts().saturating_add(1),
+        };
+        if attempts >= MAX_ATTEMPTS {
             let result = RunResult::lost(leased, self.target, &self.options.worker, reason);
             return self.finish(leased, &result, end);
         }

@@ -65,9 +65,27 @@ impl NatsServer {
         &self.folder
     }
 
+    fn ports_path(&self) -> PathBuf {
+        self.folder.join(format!("nats-server_{}.ports", self.child.id()))
+    }
+
+    /// Returns the number of messages that clients have sent. The server was started with `-m -1`.
+    #[must_use]
+    pub fn received_messages(&self) -> u64 {
+        let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(self.ports_path()).unwrap()).unwrap();
+        let address = ports["monitoring"][0].as_str().unwrap().trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /varz HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let values: serde_json::Value = serde_json::from_str(body).unwrap();
+        values["in_msgs"].as_u64().unwrap()
+    }
+
     /// Reads the port from the file that the server writes.
     fn wait_for_port(&mut self) -> u16 {
-        let file = self.folder.join(format!("nats-server_{}.ports", self.child.id()));
+        let file = self.ports_path();
         let begun = Instant::now();
         loop {
             let text = std::fs::read_to_string(&file).unwrap_or_default();

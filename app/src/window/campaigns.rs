@@ -193,28 +193,25 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
     let counts = queue.counts().map_err(|e| text(&e))?;
     progress.set_total(counts.total());
     let _ = progress.advance(counts.done);
-    let readings = Mutex::new((Instant::now(), reader));
     let notice = |notice: &RunNotice<'_>| {
         if matches!(notice, RunNotice::Done(..)) {
             // A cancellation is for the threads of the targets.
             let _ = progress.advance(1);
-        }
-        let mut readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, reader) = &mut *readings;
-        let begun = Instant::now();
-        if begun >= *next {
-            publish(own, reader, &folder, &queue, true, ctx);
-            let took = begun.elapsed();
-            *next = Instant::now() + READ_INTERVAL.max(took.saturating_mul(MAX_READ_SHARE));
         }
     };
     // Runs count their own steps, so that they need another progress; its cancellation follows the one of the window.
     let (stop, is_over) = (Progress::new(), AtomicBool::new(false));
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut next = Instant::now();
             while !is_over.load(Ordering::Relaxed) {
                 if progress.check().is_err() {
                     stop.cancel();
+                }
+                let begun = Instant::now();
+                if begun >= next {
+                    publish(own, &mut reader, &folder, &queue, true, ctx);
+                    next = Instant::now() + READ_INTERVAL.max(begun.elapsed().saturating_mul(MAX_READ_SHARE));
                 }
                 std::thread::sleep(STOP_TICK);
             }
@@ -223,7 +220,6 @@ fn run_here(targets: Targets, own: &CampaignRun, ctx: &Context, progress: &Progr
         is_over.store(true, Ordering::Relaxed);
         ended
     });
-    let (_, mut reader) = readings.into_inner().unwrap_or_else(PoisonError::into_inner);
     publish(own, &mut reader, &folder, &queue, false, ctx);
     let mut end = ended.flatten().map_err(|e| text(&e))?;
     end.add_unnamed(&queue.unnamed_targets(&campaign.targets()).map_err(|e| text(&e))?);

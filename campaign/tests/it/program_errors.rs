@@ -173,3 +173,32 @@ fn a_worker_that_panics_while_it_waits_keeps_its_target() {
     let end = run_worker(&source, &[G71.to_owned()], &options, &stop, &notice).unwrap();
     assert_eq!((end.done, end.stopped, end.given_up.len()), (2, true, 0), "{end:?}");
 }
+
+/// A run that ended the process each time was queued again for ever, and its target never got past it.
+#[test]
+fn a_run_that_always_ends_the_process_is_reported_and_the_target_goes_on() {
+    let farm = two_runs();
+    let (folder, queue) = farm.open("out");
+    let first = queue.take(G71, "tester", Duration::from_hours(1)).unwrap().unwrap();
+    // A stop by the user is no lost attempt.
+    queue.release(&first, Some("the campaign was stopped")).unwrap();
+    drop(queue);
+    for attempt in 2..=MAX_ATTEMPTS + 1 {
+        // The process ends with this queue, and the next one finds the lease.
+        let queue = folder.open_queue().unwrap();
+        let leased = queue.take(G71, "tester", Duration::from_hours(1)).unwrap().unwrap();
+        assert_eq!((leased.run.id, leased.attempt), (first.run.id, attempt));
+    }
+    let queue = folder.open_queue().unwrap();
+    let end = farm.run(&folder, &queue, &Progress::new(), &|_| {});
+    assert_eq!((end.done, end.given_up.len()), (2, 0), "{end:?}");
+    let results: Vec<RunResult> = Farm::results(&queue).into_iter().map(|(_, _, result)| result).collect();
+    let failed: Vec<&RunResult> = results.iter().filter(|r| r.verdict == RunVerdict::Failed).collect();
+    assert_eq!(
+        (failed.len(), failed[0].run, failed[0].attempt),
+        (1, first.run.id, MAX_ATTEMPTS + 1)
+    );
+    let failure = failed[0].failure.as_deref().unwrap();
+    assert!(failure.starts_with("attempt 6 was lost too: "), "{failure}");
+    assert!(results.iter().any(|r| r.verdict == RunVerdict::Match && r.attempt == 1));
+}

@@ -423,10 +423,11 @@ impl RunSource for BrokerSource {
         Ok(self.parts.runtime.block_on(self.wait_async(target, known, limit)))
     }
 
-    fn note_target(&self, target: &str, device: &DeviceInfo) {
+    fn note_target(&self, target: &str, device: Option<&DeviceInfo>) {
         self.parts.counters.set_available(target, true);
         if let Some(known) = self.targets.get(target) {
-            known.set_labels(labels_of(device, &self.parts.labels));
+            // Without labels, a target takes no run of a selector, which may be a recording.
+            known.set_labels(device.map_or_else(Labels::new, |device| labels_of(device, &self.parts.labels)));
         }
     }
 

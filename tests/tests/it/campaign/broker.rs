@@ -142,6 +142,29 @@ fn programs_run_on_the_machine_of_a_worker() {
     assert_eq!(check_results(folder, 4).len(), 4);
 }
 
+/// The worker asked for labels that a target without a device never gets: again and again, and for ever unavailable.
+#[test]
+fn an_idle_worker_of_this_machine_waits_for_runs() {
+    let Some(nats) = find_nats_server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(&nats, folder.path(), &["-m", "-1"]);
+    let keys = folder.path().join("keys");
+    let address = server.address();
+    let options = ["--queue", &address, "--on", "cpu", "--metrics", "127.0.0.1:0"];
+    let worker = BrokerWorker::start(folder.path(), &keys, "worker", &options);
+    // It has looked for a run when it says that its target can be used.
+    let begun = Instant::now();
+    while !read_metrics(&worker).contains("target_available{target=\"cpu\"} 1") {
+        assert!(begun.elapsed() < LIMIT, "{}", read_metrics(&worker));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = server.received_messages();
+    std::thread::sleep(Duration::from_secs(1));
+    // A report in five seconds, and requests that wait; before, two thousand.
+    let sent = server.received_messages() - before;
+    assert!(sent < 40, "{sent} messages in a second");
+}
+
 /// The worker looked for the file of an input beside its copy of the pipeline file.
 #[test]
 fn pipelines_whose_inputs_are_files_run_at_a_worker() {

@@ -14,6 +14,7 @@ use kinescope_campaign::{
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -173,7 +174,6 @@ fn run_here(
         let _ = shown.advance(begun.done);
         let stop = Progress::new();
         let _going = signals::cancel_on_signal(&stop);
-        let written = Mutex::new(Instant::now());
         let printed = Mutex::new(BTreeSet::new());
         let notice = |notice: &RunNotice<'_>| {
             if let RunNotice::Done(..) = notice {
@@ -182,16 +182,31 @@ fn run_here(
             if is_new(notice, &printed) {
                 describe(notice);
             }
-            let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-            if written.elapsed() >= STATUS_INTERVAL {
-                *written = Instant::now();
-                if let Err(e) = folder.write_queue_status(queue, true) {
+        };
+        let run = || queue.lease_ahead_during(|| run_campaign(queue, &targets, &options, &stop, &notice));
+        Ok(write_status_during(folder, queue, run)??)
+    })
+}
+
+/// Does some work, and writes the status for other processes meanwhile, each second: a run can take hours.
+fn write_status_during<T>(folder: &CampaignFolder, queue: &FolderQueue, work: impl FnOnce() -> T) -> T {
+    std::thread::scope(|scope| {
+        // The end of the work, or its panic, closes the channel.
+        let (is_going, over) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            let mut is_said = false;
+            while over.recv_timeout(STATUS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if let Err(e) = folder.write_queue_status(queue, true)
+                    && !is_said
+                {
                     complain(format_args!("the status is not up to date: {e}"));
+                    is_said = true;
                 }
             }
-        };
-        let end = queue.lease_ahead_during(|| run_campaign(queue, &targets, &options, &stop, &notice))?;
-        Ok(end?)
+        });
+        let done = work();
+        drop(is_going);
+        done
     })
 }
 
