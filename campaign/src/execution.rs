@@ -297,6 +297,11 @@ impl Executor {
         Ok(recording)
     }
 
+    /// Changes the folder of kept files.
+    pub(crate) fn keep_outcomes_in(&mut self, folder: PathBuf) {
+        self.outcomes = folder;
+    }
+
     /// Writes a kept file, and returns its path in the campaign's folder. `name` follows the run's id and attempt.
     fn keep_file(&self, result: &RunResult, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
         let name = format!("{}-{}{name}", result.run, result.attempt);

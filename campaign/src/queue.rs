@@ -167,6 +167,12 @@ pub trait RunSource: Send + Sync {
     /// WebAssembly programs. A source that selects runs by labels needs it.
     fn note_target(&self, _target: &str, _device: Option<&DeviceInfo>) {}
 
+    /// Returns the folder of a run's kept files; `None` for that of the campaign. Two campaigns can have the same run, and
+    /// the files of both the same names.
+    fn outcome_folder(&self, _leased: &LeasedRun) -> Option<PathBuf> {
+        None
+    }
+
     /// Reports that a target cannot be used now. A run that the source holds for it goes back to the queue.
     ///
     /// # Errors

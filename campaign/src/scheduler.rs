@@ -377,6 +377,8 @@ impl TargetThread<'_> {
             *leased = None;
             return next;
         }
+        let folder = self.queue.outcome_folder(run);
+        executor.keep_outcomes_in(folder.unwrap_or_else(|| self.options.outcomes.clone()));
         let material = RunMaterial::of_campaign(&run.run.work);
         let pending = self.queue.pending_start(run);
         let attempt = executor.execute(run, &material, pending, self.progress);

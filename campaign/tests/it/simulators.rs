@@ -2,9 +2,11 @@
 
 use crate::farm::{Farm, G71};
 use kinescope_campaign::{
-    Attempt, Executor, RunMaterial, RunQueue as _, RunSource as _, RunVerdict, Summary, compare, write_table,
+    Attempt, CampaignOptions, Executor, FinishedRun, FolderQueue, LeasedRun, QueueError, RunMaterial, RunQueue as _,
+    RunResult, RunSource, RunVerdict, Summary, compare, run_campaign, write_table,
 };
 use kinescope_session::targets::Targets;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use trace_core::progress::Progress;
@@ -140,4 +142,61 @@ fn a_cancelled_run_has_no_result() {
         executor.execute(&mut leased, &material, None, &stop),
         Attempt::Cancelled
     ));
+}
+
+/// A queue whose runs have a folder of their own for kept files, as those of a broker have.
+struct OwnFolder<'a> {
+    queue: &'a FolderQueue,
+    folder: PathBuf,
+}
+
+impl RunSource for OwnFolder<'_> {
+    fn wait_for_run(&self, target: &str, limit: Duration) -> Result<bool, QueueError> {
+        self.queue.wait_for_run(target, limit)
+    }
+
+    fn outcome_folder(&self, leased: &LeasedRun) -> Option<PathBuf> {
+        (leased.run.repeat == 0).then(|| self.folder.clone())
+    }
+
+    fn take(&self, target: &str, worker: &str, lease: Duration) -> Result<Option<LeasedRun>, QueueError> {
+        self.queue.take(target, worker, lease)
+    }
+
+    fn finish(&self, leased: &LeasedRun, result: &RunResult) -> Result<FinishedRun, QueueError> {
+        self.queue.finish(leased, result)
+    }
+
+    fn release(&self, leased: &LeasedRun, reason: Option<&str>) -> Result<(), QueueError> {
+        self.queue.release(leased, reason)
+    }
+}
+
+/// Two campaigns of a worker with the same run had one file for both outcomes, and one of them lost it.
+#[test]
+fn kept_outcomes_are_in_the_folder_that_the_source_of_the_run_names() {
+    let text = "targets = [\"software:mali-g71\"]\nrepeats = 2\nkeep-outcomes = \"all\"\n\
+                [[recordings]]\npath = \"vecadd.kine\"\n";
+    let farm = Farm::new(&["vecadd.kine"], text);
+    let (folder, queue) = farm.open("out");
+    let own = farm.folder.path().join("own");
+    let source = OwnFolder {
+        queue: &queue,
+        folder: own.clone(),
+    };
+    let options = CampaignOptions {
+        worker: "tester".into(),
+        max_workers: 0,
+        target_wait: Duration::ZERO,
+        outcomes: folder.outcomes_path(),
+        targets: Targets::new(Some(farm.folder.path().join("keys"))),
+    };
+    run_campaign(&source, &[G71.to_owned()], &options, &Progress::new(), &|_| {}).unwrap();
+    for (_, _, result) in Farm::results(&queue) {
+        let (first, second) = (own.join(format!("{}-1.kine", result.run)), folder.outcomes_path());
+        let second = second.join(format!("{}-1.kine", result.run));
+        assert!(first.is_file() != second.is_file(), "{result:?}");
+    }
+    let count = |folder: &PathBuf| std::fs::read_dir(folder).unwrap().count();
+    assert_eq!((count(&own), count(&folder.outcomes_path())), (1, 1));
 }

@@ -36,9 +36,16 @@ pub fn object_name(campaign: RunId, result: &RunResult, suffix: &str) -> String 
     format!("outcome-{campaign}-{}{suffix}", result.file_prefix())
 }
 
-/// Lists the kept files of a run in a folder, each with the end of its name.
-fn list_kept(folder: &Path, result: &RunResult) -> Vec<(String, PathBuf)> {
+/// Returns the folder of a campaign's kept files in the folder of all. Equal work has the same run in every campaign.
+#[must_use]
+pub fn campaign_folder(outcomes: &Path, campaign: RunId) -> PathBuf {
+    outcomes.join(campaign.to_string())
+}
+
+/// Lists the kept files of a campaign's run, each with the end of its name.
+fn list_kept(outcomes: &Path, campaign: RunId, result: &RunResult) -> Vec<(String, PathBuf)> {
     let prefix = result.file_prefix();
+    let folder = campaign_folder(outcomes, campaign);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut kept: Vec<(String, PathBuf)> = entries
         .filter_map(|entry| {
@@ -99,7 +106,7 @@ impl Reporter {
     async fn report(&self, campaign: RunId, result: &RunResult) -> Result<(), QueueError> {
         let mut result = result.clone();
         let mut kept = Vec::new();
-        for (suffix, path) in list_kept(&self.outcomes, &result) {
+        for (suffix, path) in list_kept(&self.outcomes, campaign, &result) {
             let object = object_name(campaign, &result, &suffix);
             match self.files.upload_as(&object, &path).await {
                 Ok((digest, bytes)) => kept.push(KeptFile { suffix, digest, bytes }),
@@ -181,7 +188,7 @@ impl Reporter {
                 tracing::debug!("the storage is not there: {e}");
             }
         };
-        for (_, path) in list_kept(&self.outcomes, result) {
+        for (_, path) in list_kept(&self.outcomes, campaign, result) {
             if let Err(e) = tokio::fs::remove_file(&path).await {
                 tracing::debug!("{}: {e}", path.display());
             }

@@ -8,7 +8,7 @@ use crate::file_cache::{CachedFile, FileCache};
 use crate::file_store::{FileError, FileStore};
 use crate::held_list::HeldList;
 use crate::held_message::HeldMessage;
-use crate::reporting::Reporter;
+use crate::reporting::{Reporter, campaign_folder};
 use crate::selectors::SelectorList;
 use crate::storage::{Storage, run_subject};
 use crate::target_labels::labels_of;
@@ -429,6 +429,11 @@ impl RunSource for BrokerSource {
             // Without labels, a target takes no run of a selector, which may be a recording.
             known.set_labels(device.map_or_else(Labels::new, |device| labels_of(device, &self.parts.labels)));
         }
+    }
+
+    fn outcome_folder(&self, leased: &LeasedRun) -> Option<PathBuf> {
+        let campaign = lock(&self.active).get(&leased.token)?.campaign;
+        Some(campaign_folder(&self.parts.outcomes, campaign))
     }
 
     fn decline(&self, target: &str) -> Result<(), QueueError> {
