@@ -195,3 +195,34 @@ fn the_priority_of_a_preempting_replay_is_at_least_one() {
         "{refused:?}"
     );
 }
+
+/// A stop between two parts, or while the plan is sent, was an error of the target with exit code 2.
+#[test]
+fn a_replay_that_the_user_stops_has_the_exit_code_of_the_signal() {
+    let folder = TempDir::new().unwrap();
+    let agent = SimulatorAgent::start(folder.path(), "mali-g71");
+    let (checkpoints, mut moments) = (folder.path().join("checkpoints"), Moments(7));
+    let command = || replay("agent:lab/mali-g71", &checkpoints, &agent.client);
+    let begin = Instant::now();
+    assert_eq!(command().output().unwrap().status.code(), Some(0));
+    let long_ms = u64::try_from(begin.elapsed().as_millis()).unwrap() + 1;
+    let mut stopped = 0;
+    for _ in 0..30 {
+        std::fs::remove_dir_all(&checkpoints).unwrap();
+        let child = command().stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(moments.next(long_ms));
+        let id = child.id().to_string();
+        let sent = Command::new("sh").args(["-c", "kill -INT $0", &id]).status().unwrap();
+        assert!(sent.success());
+        let ended = child.wait_with_output().unwrap();
+        // Without a code, the signal came before the program handles it; with 0, after the end of the replay.
+        match ended.status.code() {
+            Some(130) => stopped += 1,
+            // The agent has not freed the device of the one before.
+            Some(2) if String::from_utf8_lossy(&ended.stderr).contains("in use") => {}
+            code => assert!(matches!(code, None | Some(0)), "{ended:?}"),
+        }
+        std::fs::create_dir_all(&checkpoints).unwrap();
+    }
+    assert!(stopped > 0, "no replay was stopped in its midst");
+}

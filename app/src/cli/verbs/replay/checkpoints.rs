@@ -7,9 +7,8 @@ use crate::cli::{Exit, Failure, Out, progress_line};
 use kinescope_session::checkpoints::{
     CheckpointError, CheckpointFolder, CheckpointNotice, CheckpointedReplay, FinishedPart,
 };
-use kinescope_session::replay::request::{ReplayReport, RequestError};
+use kinescope_session::replay::request::ReplayReport;
 use kinescope_session::trim_recording::source_name;
-use replay_engine::client::ClientError;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -54,10 +53,8 @@ pub(super) fn run(arguments: &Arguments, folder: &Path, out: &mut Out) -> Result
         });
         printed?;
         match ended {
-            Err(CheckpointError::Cancelled(e)) => Err(Failure::usage(e.to_string())),
-            Err(CheckpointError::Request(RequestError::Client(e @ ClientError::Cancelled))) => {
-                Err(Failure::usage(e.to_string()))
-            }
+            // Whatever a cancellation interrupts, the user stopped the replay.
+            Err(e) if progress.check().is_err() => Err(Failure::usage(e.to_string())),
             ended => Ok((ended, context)),
         }
     })?;
