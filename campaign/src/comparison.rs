@@ -2,7 +2,9 @@
 
 use crate::cell::{Cell, CellVerdict};
 use crate::summary::{CellKey, Summary};
+use kinescope_session::text;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Ratio of two median times from which a cell counts as slower or faster.
 const TIME_RATIO: f64 = 1.25;
@@ -26,6 +28,8 @@ pub enum CellChange {
     New,
     /// It is in the first campaign only.
     Gone,
+    /// Some of its runs have no result yet, and the others are not worse.
+    Waiting,
     /// Its median time rose.
     Slower,
     /// Its median time fell.
@@ -43,6 +47,7 @@ impl CellChange {
             Self::Failing => "failing",
             Self::New => "new",
             Self::Gone => "gone",
+            Self::Waiting => "waiting",
             Self::Slower => "slower",
             Self::Faster => "faster",
         }
@@ -58,7 +63,7 @@ impl CellChange {
 /// A cell that differs between two campaigns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellDifference {
-    /// How it changed: `broken`, `changed`, `fixed`, `failing`, `new`, `gone`, `slower`, `faster`.
+    /// How it changed: `broken`, `changed`, `fixed`, `failing`, `new`, `gone`, `waiting`, `slower`, `faster`.
     pub change: CellChange,
     /// The kind of work: `replay`, `pipeline`, `tuning`, `wasm`, `fuzz`, `bisect`.
     pub kind: &'static str,
@@ -68,10 +73,14 @@ pub struct CellDifference {
     pub options: String,
     /// Target.
     pub target: String,
-    /// Verdicts in the first and the second campaign; `null`: the cell is not there.
+    /// Verdicts in the first and the second campaign; `null`: the cell has no result there.
     pub verdict_before: Option<&'static str>,
     /// See `verdict_before`.
     pub verdict: Option<&'static str>,
+    /// Number of its runs without a result in the first and the second campaign.
+    pub waiting_before: u64,
+    /// See `waiting_before`.
+    pub waiting: u64,
     /// Median times in both, ns; `null`: no run, or not there.
     pub run_ns_before: Option<u64>,
     /// See `run_ns_before`.
@@ -84,6 +93,28 @@ pub struct CellDifference {
     pub recording_changed: bool,
 }
 
+impl CellDifference {
+    /// Returns the state of the cell in the first campaign, in words; `None` if the campaign does not have it.
+    #[must_use]
+    pub fn describe_before(&self) -> Option<String> {
+        describe_state(self.verdict_before, self.waiting_before)
+    }
+
+    /// Returns the state of the cell in the second campaign, in words; `None` if the campaign does not have it.
+    #[must_use]
+    pub fn describe_after(&self) -> Option<String> {
+        describe_state(self.verdict, self.waiting)
+    }
+}
+
+fn describe_state(verdict: Option<&str>, waiting: u64) -> Option<String> {
+    match (verdict, waiting) {
+        (verdict, 0) => verdict.map(str::to_owned),
+        (None, n) => Some(format!("waiting ({})", text::count_noun(n, "run", "runs"))),
+        (Some(verdict), n) => Some(format!("{verdict} ({})", text::count_noun(n, "run waits", "runs wait"))),
+    }
+}
+
 /// The difference of two campaigns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignDifference {
@@ -91,27 +122,68 @@ pub struct CampaignDifference {
     pub cells: Vec<CellDifference>,
     /// Number of cells that are the same.
     pub same: u64,
+    /// Number of runs without a result in the first campaign.
+    pub waiting_before: u64,
+    /// Number of runs without a result in the second campaign.
+    pub waiting: u64,
 }
 
-/// Compares two campaigns.
-#[must_use]
-pub fn compare(before: &Summary, after: &Summary) -> CampaignDifference {
-    let mut difference = CampaignDifference::default();
-    for (key, cell) in &after.cells {
-        let earlier = before.cells.get(key);
-        match find_change(earlier, cell) {
-            Some(change) => difference.cells.push(describe(change, key, earlier, Some(cell))),
-            None => difference.same += 1,
+/// A cell in one of the campaigns.
+#[derive(Clone, Copy)]
+struct CellState<'a> {
+    /// Its results.
+    cell: Option<&'a Cell>,
+    /// Number of its runs without a result.
+    waiting: u64,
+}
+
+impl<'a> CellState<'a> {
+    fn new(summary: &'a Summary, key: &CellKey) -> Self {
+        Self {
+            cell: summary.cells.get(key),
+            waiting: summary.waiting_of(key),
         }
     }
-    for (key, cell) in before.cells.iter().filter(|(key, _)| !after.cells.contains_key(key)) {
-        difference.cells.push(describe(CellChange::Gone, key, Some(cell), None));
+
+    fn is_absent(self) -> bool {
+        self.cell.is_none() && self.waiting == 0
+    }
+}
+
+/// Compares two campaigns. A cell that has no result in either of them is left out.
+#[must_use]
+pub fn compare(before: &Summary, after: &Summary) -> CampaignDifference {
+    let mut difference = CampaignDifference {
+        waiting_before: before.waiting_total(),
+        waiting: after.waiting_total(),
+        ..CampaignDifference::default()
+    };
+    let keys: BTreeSet<&CellKey> = before.cells.keys().chain(after.cells.keys()).collect();
+    for key in keys {
+        let (earlier, later) = (CellState::new(before, key), CellState::new(after, key));
+        match find_change(earlier, later) {
+            Some(change) => difference.cells.push(describe(change, key, earlier, later)),
+            None => difference.same += 1,
+        }
     }
     difference.cells.sort_by_key(|c| c.change);
     difference
 }
 
-fn find_change(before: Option<&Cell>, after: &Cell) -> Option<CellChange> {
+/// Returns how a cell changed. A result that is worse counts at once; nothing else is known until all runs have one.
+fn find_change(before: CellState<'_>, after: CellState<'_>) -> Option<CellChange> {
+    if after.is_absent() {
+        return Some(CellChange::Gone);
+    }
+    let change = after.cell.and_then(|cell| find_cell_change(before.cell, cell));
+    match change {
+        Some(change) if change.is_worse() => Some(change),
+        _ if before.waiting > 0 || after.waiting > 0 => Some(CellChange::Waiting),
+        change => change,
+    }
+}
+
+fn find_cell_change(before: Option<&Cell>, after: &Cell) -> Option<CellChange> {
     let is_match = |cell: &Cell| cell.verdict == CellVerdict::Match;
     let Some(before) = before else {
         return Some(if is_match(after) {
@@ -153,7 +225,8 @@ fn has_other_result(before: &Cell, after: &Cell) -> bool {
     describe_other_result(before, after).is_some()
 }
 
-fn describe(change: CellChange, key: &CellKey, before: Option<&Cell>, after: Option<&Cell>) -> CellDifference {
+fn describe(change: CellChange, key: &CellKey, earlier: CellState<'_>, later: CellState<'_>) -> CellDifference {
+    let (before, after) = (earlier.cell, later.cell);
     let divergence = after.and_then(|c| c.divergence.as_ref());
     let failure = after.and_then(|c| c.failure.clone());
     let other_result = before.zip(after).and_then(|(a, b)| describe_other_result(a, b));
@@ -165,6 +238,8 @@ fn describe(change: CellChange, key: &CellKey, before: Option<&Cell>, after: Opt
         target: key.target.clone(),
         verdict_before: before.map(|c| c.verdict.name()),
         verdict: after.map(|c| c.verdict.name()),
+        waiting_before: earlier.waiting,
+        waiting: later.waiting,
         run_ns_before: before.and_then(Cell::median_ns),
         run_ns: after.and_then(Cell::median_ns),
         event: divergence.map(|d| d.event),
@@ -264,5 +339,57 @@ mod tests {
         );
         assert_eq!((difference.same, difference.cells[0].event), (2, Some(9)));
         assert!(compare(&before, &before).cells.is_empty());
+    }
+
+    /// A cell of a campaign that was stopped was `gone`, or the same.
+    #[test]
+    fn cells_whose_runs_wait_are_neither_gone_nor_the_same() {
+        use CellVerdict::{Diverged, Match};
+        let names = ["all-wait", "broken", "done", "part-waits", "removed"];
+        let before = summary(&names.map(|name| (name, cell(Match, None, 1))));
+        let mut after = summary(&[
+            ("broken", cell(Diverged, Some(9), 1)),
+            ("done", cell(Match, None, 1)),
+            ("part-waits", cell(Match, None, 1)),
+        ]);
+        let key = |name: &str| {
+            let found = before.cells.keys().find(|key| key.recording == name);
+            found.cloned().unwrap()
+        };
+        let waiting = [("all-wait", 40), ("broken", 39), ("part-waits", 1)];
+        after.waiting = waiting.map(|(name, n)| (key(name), n)).into();
+        let describe = |difference: &CampaignDifference| -> Vec<String> {
+            let line = |c: &CellDifference| {
+                let (before, after) = (c.describe_before(), c.describe_after());
+                let words = [before, after].map(|words| words.unwrap_or_else(|| "–".into()));
+                format!("{} {}: {}", c.change.name(), c.recording, words.join(", "))
+            };
+            difference.cells.iter().map(line).collect()
+        };
+        let difference = compare(&before, &after);
+        assert_eq!(
+            describe(&difference),
+            [
+                "broken broken: match, diverged (39 runs wait)",
+                "gone removed: match, –",
+                "waiting all-wait: match, waiting (40 runs)",
+                "waiting part-waits: match, match (1 run waits)",
+            ]
+        );
+        assert_eq!(
+            (difference.same, difference.waiting_before, difference.waiting),
+            (1, 0, 80)
+        );
+        // The first campaign is the unfinished one.
+        let difference = compare(&after, &before);
+        assert_eq!(
+            describe(&difference),
+            [
+                "new removed: –, match",
+                "waiting all-wait: waiting (40 runs), match",
+                "waiting broken: diverged (39 runs wait), match",
+                "waiting part-waits: match (1 run waits), match",
+            ]
+        );
     }
 }

@@ -17,9 +17,19 @@ use std::path::Path;
 const MAX_ROWS: usize = 2000;
 /// Maximum number of failed seeds of a cell.
 const MAX_SEEDS: usize = 16;
+/// Maximum number of targets with waiting runs that a sentence names. The matrix has all.
+const MAX_TARGETS: usize = 16;
 
 /// The rows of a matrix in the order of the cells: for each recording with its options, the cells by target.
-type MatrixRows<'a> = Vec<((&'a str, &'a str), BTreeMap<&'a str, &'a Cell>)>;
+type MatrixRows<'a> = Vec<((&'a str, &'a str), BTreeMap<&'a str, MatrixEntry<'a>>)>;
+
+/// A cell of the matrix.
+struct MatrixEntry<'a> {
+    /// Its results; `None` if no run has one yet.
+    cell: Option<&'a Cell>,
+    /// Number of its runs without a result.
+    waiting: u64,
+}
 
 /// Renders the report of a campaign. `since` is an earlier campaign: its name, and the difference to it.
 #[must_use]
@@ -30,19 +40,25 @@ pub fn render_report(
     since: Option<(&str, &CampaignDifference)>,
 ) -> String {
     let mut kinds: BTreeMap<usize, (&str, MatrixRows<'_>)> = BTreeMap::new();
-    for (key, cell) in &summary.cells {
+    let keys = summary.keys();
+    for &key in &keys {
+        let entry = MatrixEntry {
+            cell: summary.cells.get(key),
+            waiting: summary.waiting_of(key),
+        };
         let (_, rows) = kinds
             .entry(order(key.kind))
             .or_insert_with(|| (key.kind, MatrixRows::new()));
         let name = (key.recording.as_str(), key.options.as_str());
         match rows.last_mut().filter(|(before, _)| *before == name) {
             Some((_, row)) => {
-                row.insert(&key.target, cell);
+                row.insert(&key.target, entry);
             }
-            None => rows.push((name, BTreeMap::from([(key.target.as_str(), cell)]))),
+            None => rows.push((name, BTreeMap::from([(key.target.as_str(), entry)]))),
         }
     }
-    let targets: BTreeSet<&str> = summary.cells.keys().map(|key| key.target.as_str()).collect();
+    let targets: BTreeSet<&str> = keys.iter().map(|key| key.target.as_str()).collect();
+    let waiting = summary.waiting_total();
     let body = html! {
         h1 { "Campaign " (name) }
         p class="files" { (describe_span(summary)) }
@@ -51,7 +67,14 @@ pub fn render_report(
             @for verdict in [RunVerdict::Match, RunVerdict::Diverged, RunVerdict::Failed, RunVerdict::Refused] {
                 (card(&text::count(summary.results_with(verdict)), verdict.name()))
             }
+            @if waiting > 0 { (card(&text::count(waiting), "waiting")) }
             (card(&text::count(summary.repeated), "repeated: an earlier attempt may have executed too"))
+        }
+        @if waiting > 0 {
+            p {
+                "This campaign is not finished: " (describe_waiting(summary)) ". "
+                code { "kinescope campaign run" } " with the same folder goes on with it."
+            }
         }
         @if let Some((before, difference)) = since { (changes(before, difference, summary)) }
         @for (kind, rows) in kinds.values() {
@@ -127,6 +150,32 @@ fn describe_span(summary: &Summary) -> String {
     }
 }
 
+/// Returns how many runs have no result, and on which targets.
+fn describe_waiting(summary: &Summary) -> String {
+    let mut targets: BTreeMap<&str, u64> = BTreeMap::new();
+    for (key, waiting) in &summary.waiting {
+        *targets.entry(&key.target).or_default() += waiting;
+    }
+    let (waiting, count) = (summary.waiting_total(), targets.len());
+    let named = targets.iter().take(MAX_TARGETS);
+    let mut names: Vec<String> = named
+        .map(|(target, n)| format!("{} on {target}", text::count(*n)))
+        .collect();
+    if count > MAX_TARGETS {
+        names.push(text::count_noun(
+            (count - MAX_TARGETS) as u64,
+            "more target",
+            "more targets",
+        ));
+    }
+    format!(
+        "{} of {} without a result ({})",
+        text::count(waiting),
+        text::count_noun(waiting + summary.total(), "run is", "runs are"),
+        names.join(", ")
+    )
+}
+
 /// Returns the class of a verdict in the page's style.
 fn class(verdict: CellVerdict) -> &'static str {
     match verdict {
@@ -168,7 +217,7 @@ fn matrix(kind: &str, rows: &MatrixRows<'_>) -> Markup {
                         }
                         @for target in &targets {
                             td { @match cells.get(target) {
-                                Some(cell) => (matrix_cell(cell)),
+                                Some(entry) => (matrix_entry(entry)),
                                 None => span class="dim" { "–" },
                             } }
                         }
@@ -184,6 +233,23 @@ fn left_out(rows: usize) -> Markup {
     html! {
         @if rows > MAX_ROWS {
             p class="dim" { (text::count((rows - MAX_ROWS) as u64)) " more rows are in the table of results." }
+        }
+    }
+}
+
+fn matrix_entry(entry: &MatrixEntry<'_>) -> Markup {
+    html! {
+        @match entry.cell {
+            None => {
+                span class="dim" { "waiting" }
+                br; span class="dim" { (text::count_noun(entry.waiting, "run", "runs")) }
+            }
+            Some(cell) => {
+                (matrix_cell(cell))
+                @if entry.waiting > 0 {
+                    br; span class="dim" { (text::count_noun(entry.waiting, "run waits", "runs wait")) }
+                }
+            }
         }
     }
 }
@@ -283,6 +349,10 @@ fn outcome_link(folder: &CampaignFolder, cell: &Cell, outcome: &Path) -> Markup 
 fn changes(before: &str, difference: &CampaignDifference, summary: &Summary) -> Markup {
     html! {
         h2 { "What changed since " (before) }
+        @if difference.waiting_before > 0 {
+            p { "The earlier campaign is not finished: "
+                (text::count_noun(difference.waiting_before, "run has", "runs have")) " no result." }
+        }
         @if difference.cells.is_empty() {
             p { "Nothing: " (text::count(difference.same)) " cells are the same." }
         } @else {
@@ -304,9 +374,9 @@ fn change_row(change: &CellDifference, summary: &Summary) -> Markup {
         target: change.target.clone(),
     };
     let cell = summary.cells.get(&key);
-    let side = |verdict: Option<&'static str>, ns: Option<u64>| {
+    let side = |state: Option<String>, ns: Option<u64>| {
         html! {
-            (verdict.unwrap_or("–"))
+            (state.as_deref().unwrap_or("–"))
             @if let Some(ns) = ns { br; span class="dim" { (text::duration(ns)) } }
         }
     };
@@ -320,8 +390,8 @@ fn change_row(change: &CellDifference, summary: &Summary) -> Markup {
                 @if change.recording_changed { br; span class="changed" { "the recording has other bytes" } }
             }
             td { (change.target) }
-            td { (side(change.verdict_before, change.run_ns_before)) }
-            td { (side(change.verdict, change.run_ns)) }
+            td { (side(change.describe_before(), change.run_ns_before)) }
+            td { (side(change.describe_after(), change.run_ns)) }
             td {
                 @if let (Some(cell), Some(event)) = (cell, change.event) {
                     a href=(event_link(&cell.path, event)) { "event " (text::count(event)) } " "

@@ -1,13 +1,14 @@
 //! The cells of a campaign's matrix: work on a file, with its options, on a target, and what its repeats gave.
 
 use crate::cell::{Cell, CellVerdict};
+use crate::folder_queue::FolderQueue;
 use crate::open_cell::OpenCell;
 use crate::queue::{QueueError, RunQueue};
 use crate::run::Run;
 use crate::run_result::{RunResult, RunVerdict};
 use crate::work::RunDetails;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What identifies a cell in two campaigns. The recording's content may differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -165,6 +166,8 @@ pub struct Summary {
     pub span_ms: Option<(u64, u64)>,
     /// The longest time of a run on each target, ns. A target whose runs were all refused has none.
     pub longest_ns: BTreeMap<String, u64>,
+    /// Number of runs without a result, of each cell that has some. [`Summary::with_waiting`] counts them.
+    pub waiting: BTreeMap<CellKey, u64>,
 }
 
 impl Summary {
@@ -183,6 +186,18 @@ impl Summary {
         let closed = cells.into_iter().filter_map(|(key, open)| Some((key, open.close()?)));
         summary.cells = closed.collect();
         Ok(summary)
+    }
+
+    /// Returns the summary with the numbers of runs that have no result yet.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    pub fn with_waiting(mut self, queue: &FolderQueue) -> Result<Self, QueueError> {
+        queue.unfinished(None, &mut |run, _| {
+            *self.waiting.entry(CellKey::for_run(&run)).or_default() += 1;
+            true
+        })?;
+        Ok(self)
     }
 
     fn count(&mut self, target: &str, result: &RunResult) {
@@ -209,6 +224,24 @@ impl Summary {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.verdicts.values().sum()
+    }
+
+    /// Returns the number of runs without a result.
+    #[must_use]
+    pub fn waiting_total(&self) -> u64 {
+        self.waiting.values().sum()
+    }
+
+    /// Returns the number of runs of a cell without a result.
+    #[must_use]
+    pub fn waiting_of(&self, key: &CellKey) -> u64 {
+        self.waiting.get(key).copied().unwrap_or(0)
+    }
+
+    /// Returns the keys of all cells that have a result or a run that waits.
+    #[must_use]
+    pub fn keys(&self) -> BTreeSet<&CellKey> {
+        self.cells.keys().chain(self.waiting.keys()).collect()
     }
 
     /// Whether every result is a match, and repeats that must give the same result did. Superseded results are left out.

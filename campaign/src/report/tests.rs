@@ -57,6 +57,45 @@ fn the_longest_time_is_that_of_a_run_and_not_of_a_median() {
     );
 }
 
+/// A page of a campaign whose agent was down looked like that of a finished one without this target.
+#[test]
+fn runs_that_wait_show_on_the_page_with_their_targets() {
+    let folder = tempfile::tempdir().unwrap();
+    let campaign = CampaignFolder::create(folder.path(), "n").unwrap();
+    let queue = campaign.open_queue().unwrap();
+    add_runs(&queue, "a.kine", "software:mali-g71", &[1000, 0, 0]);
+    add_runs(&queue, "a.kine", "agent:farm/mali-g71", &[0, 0]);
+    let summary = Summary::read(&queue).unwrap().with_waiting(&queue).unwrap();
+    let page = render_report("n", &campaign, &summary, None);
+    for part in [
+        "<b>4</b><span>waiting</span>",
+        "not finished: 4 of 5 runs are without a result (2 on agent:farm/mali-g71, 2 on software:mali-g71)",
+        "<th>agent:farm/mali-g71</th><th>software:mali-g71</th>",
+        "<span class=\"dim\">waiting</span><br><span class=\"dim\">2 runs</span>",
+        "2 runs wait</span>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(table_row(&page, "agent:farm/mali-g71")[1..4], ["0", "–", "–"]);
+    // A finished campaign has no such words.
+    let finished = folder.path().join("finished");
+    let campaign = CampaignFolder::create(&finished, "n").unwrap();
+    let queue = campaign.open_queue().unwrap();
+    add_runs(&queue, "a.kine", "software:mali-g71", &[1000]);
+    let done = Summary::read(&queue).unwrap().with_waiting(&queue).unwrap();
+    assert!(!render_report("n", &campaign, &done, None).contains("wait"));
+    // The unfinished one is compared with it.
+    let difference = compare(&done, &summary);
+    let page = render_report("n", &campaign, &summary, Some(("monday", &difference)));
+    assert!(page.contains("match (2 runs wait)"), "{page}");
+    let difference = compare(&summary, &done);
+    let page = render_report("n", &campaign, &done, Some(("monday", &difference)));
+    assert!(
+        page.contains("The earlier campaign is not finished: 4 runs have no result."),
+        "{page}"
+    );
+}
+
 #[test]
 fn page_links_to_events_and_escapes_texts() {
     let folder = tempfile::tempdir().unwrap();

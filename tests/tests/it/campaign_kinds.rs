@@ -268,6 +268,46 @@ fn agents_run_every_kind_with_the_results_of_this_machine() {
     );
 }
 
+/// The page left out the target of an agent that was down, and `diff` said that its cells were gone.
+#[test]
+fn a_campaign_whose_agent_is_down_is_reported_as_unfinished() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::copy(root().join("sample-traces/vecadd.kine"), at("vecadd.kine")).unwrap();
+    let text = "version = 1\nname = \"night\"\nrepeats = 2\ntarget-wait = 0\n\
+                targets = [\"software:mali-g71\", \"agent:farm/mali-g71\"]\n[[recordings]]\npath = \"vecadd.kine\"\n";
+    std::fs::write(at("c.toml"), text).unwrap();
+    let run = |arguments: &[&str]| kinescope(&keys, arguments);
+    let agent = FarmAgent::start(folder.path(), &keys, "farm", "software:mali-g71");
+    let ended = run(&["campaign", "run", &at("c.toml"), "-o", &at("monday")]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    drop(agent);
+    let ended = run(&["campaign", "run", &at("c.toml"), "-o", &at("tuesday")]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+
+    let unfinished = format!("{} is not finished: 2 of 4 runs without a result", at("tuesday"));
+    let report = run(&["campaign", "report", &at("tuesday"), "-o", &at("page.html")]);
+    assert!(report.code == Some(0) && report.out.contains(&unfinished), "{report:?}");
+    let page = std::fs::read_to_string(at("page.html")).unwrap();
+    for part in ["<b>2</b><span>waiting</span>", "(2 on agent:farm/mali-g71)"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let diff = run(&["campaign", "diff", &at("monday"), &at("tuesday")]);
+    let line = "waiting  vecadd.kine on agent:farm/mali-g71: waiting (2 runs), before match";
+    assert!(
+        diff.code == Some(1) && diff.out.contains(line) && diff.out.contains(&unfinished),
+        "{diff:?}"
+    );
+    assert!(!diff.out.contains("gone"), "{diff:?}");
+    let ended = run(&["campaign", "diff", &at("monday"), &at("tuesday"), "--json"]).json();
+    assert_eq!(
+        (&ended["waiting_before"], &ended["waiting"]),
+        (&0.into(), &2.into()),
+        "{ended}"
+    );
+}
+
 #[test]
 fn hostile_descriptions_of_other_kinds_are_refused_with_their_line() {
     let folder = tempfile::tempdir().unwrap();

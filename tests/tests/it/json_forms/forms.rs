@@ -877,18 +877,18 @@ pub const CAMPAIGN_WORK: Form = form(
 pub const CAMPAIGN_PAGE: Form = form(
     "app/src/cli/verbs/campaign/report.rs",
     "PageReport",
-    "path:s cells:n runs:n worse:n?",
+    "path:s cells:n runs:n waiting:n worse:n?",
 );
 pub const CAMPAIGN_DIFF: Form = form(
     "app/src/cli/verbs/campaign/diff.rs",
     "DifferenceReport",
-    "cells:a same:n",
+    "cells:a same:n waiting_before:n waiting:n",
 );
 pub const CAMPAIGN_CELL: Form = form(
     "campaign/src/comparison.rs",
     "CellDifference",
-    "change:s kind:s recording:s options:s target:s verdict_before:s? verdict:s? run_ns_before:n? run_ns:n? event:n? text:s? \
-     recording_changed:b",
+    "change:s kind:s recording:s options:s target:s verdict_before:s? verdict:s? waiting_before:n waiting:n \
+     run_ns_before:n? run_ns:n? event:n? text:s? recording_changed:b",
 );
 pub const TUNE: Form = form(
     "app/src/cli/verbs/tune/report.rs",

@@ -4,9 +4,9 @@ use super::OpenCampaign;
 use crate::cli::out::{format_count, format_duration};
 use crate::cli::{Exit, Failure, Out};
 use clap::Args;
-use kinescope_campaign::{CellChange, CellDifference, compare};
+use kinescope_campaign::{CellChange, CellDifference, Summary, compare};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct DiffArguments {
@@ -25,16 +25,22 @@ struct DifferenceReport<'a> {
     cells: &'a [CellDifference],
     /// Number of cells that are the same.
     same: u64,
+    /// Number of runs without a result in the earlier and the later campaign. Above 0, it is not finished.
+    waiting_before: u64,
+    /// See `waiting_before`.
+    waiting: u64,
 }
 
 pub fn run(arguments: &DiffArguments, out: &mut Out) -> Result<Exit, Failure> {
-    let before = OpenCampaign::open(&arguments.before)?.summary()?;
-    let after = OpenCampaign::open(&arguments.after)?.summary()?;
+    let before = read(&arguments.before)?;
+    let after = read(&arguments.after)?;
     let difference = compare(&before, &after);
     if out.is_json() {
         out.value(&DifferenceReport {
             cells: &difference.cells,
             same: difference.same,
+            waiting_before: difference.waiting_before,
+            waiting: difference.waiting,
         })?;
     } else {
         for cell in &difference.cells {
@@ -43,10 +49,32 @@ pub fn run(arguments: &DiffArguments, out: &mut Out) -> Result<Exit, Failure> {
         let lead = if difference.cells.is_empty() { "" } else { "other " };
         let same = format_count(difference.same, &format!("{lead}cell"));
         out.line(format_args!("{same} the same"))?;
+        for (folder, summary) in [(&arguments.before, &before), (&arguments.after, &after)] {
+            if let Some(line) = describe_unfinished(folder, summary) {
+                out.line(line)?;
+            }
+        }
     }
     // Times vary from run to run.
     let differs = |c: &CellDifference| !matches!(c.change, CellChange::Slower | CellChange::Faster);
     Ok(Exit::differs_if(difference.cells.iter().any(differs)))
+}
+
+fn read(folder: &Path) -> Result<Summary, Failure> {
+    let campaign = OpenCampaign::open(folder)?;
+    Ok(campaign.summary()?.with_waiting(&campaign.queue)?)
+}
+
+/// Returns a sentence on runs without a result; `None` if the campaign is finished.
+pub fn describe_unfinished(folder: &Path, summary: &Summary) -> Option<String> {
+    let waiting = summary.waiting_total();
+    let total = format_count(waiting + summary.total(), "run");
+    (waiting > 0).then(|| {
+        format!(
+            "{} is not finished: {waiting} of {total} without a result",
+            folder.display()
+        )
+    })
 }
 
 fn describe(cell: &CellDifference) -> String {
@@ -72,8 +100,9 @@ fn describe(cell: &CellDifference) -> String {
             line += &format!(": {}, before {}", format_duration(now), format_duration(before));
         }
         _ => {
-            let now = cell.verdict.unwrap_or("not there");
-            line += &format!(": {now}, before {}", cell.verdict_before.unwrap_or("not there"));
+            let word = |state: Option<String>| state.unwrap_or_else(|| "not there".to_owned());
+            let (now, before) = (word(cell.describe_after()), word(cell.describe_before()));
+            line += &format!(": {now}, before {before}");
             if let Some(event) = cell.event {
                 line += &format!("; event {event}");
             }

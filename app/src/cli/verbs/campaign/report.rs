@@ -1,6 +1,7 @@
 //! `campaign report`: writes the page of a campaign.
 
 use super::OpenCampaign;
+use super::diff::describe_unfinished;
 use crate::cli::out::format_count;
 use crate::cli::{Exit, Failure, Out};
 use clap::Args;
@@ -31,6 +32,8 @@ struct PageReport {
     cells: u64,
     /// Number of results.
     runs: u64,
+    /// Number of runs without a result: the campaign is not finished.
+    waiting: u64,
     /// Number of cells that are worse than in the earlier campaign; `null` without one.
     worse: Option<u64>,
 }
@@ -38,11 +41,12 @@ struct PageReport {
 pub fn run(arguments: &ReportArguments, out: &mut Out) -> Result<Exit, Failure> {
     output::check_writable(&arguments.page)?;
     let campaign = OpenCampaign::open(&arguments.folder)?;
-    let summary = campaign.summary()?;
+    let summary = campaign.summary()?.with_waiting(&campaign.queue)?;
     let since: Option<(String, CampaignDifference)> = match &arguments.since {
         Some(folder) => {
             let earlier = OpenCampaign::open(folder)?;
-            let difference = compare(&earlier.summary()?, &summary);
+            let earlier = earlier.summary()?.with_waiting(&earlier.queue)?;
+            let difference = compare(&earlier, &summary);
             Some((folder.display().to_string(), difference))
         }
         None => None,
@@ -55,6 +59,7 @@ pub fn run(arguments: &ReportArguments, out: &mut Out) -> Result<Exit, Failure> 
         path: arguments.page.display().to_string(),
         cells: summary.cells.len() as u64,
         runs: summary.total(),
+        waiting: summary.waiting_total(),
         worse: difference.map(|(_, d)| worse(d)),
     };
     if out.is_json() {
@@ -66,6 +71,9 @@ pub fn run(arguments: &ReportArguments, out: &mut Out) -> Result<Exit, Failure> 
             format_count(report.cells, "cell"),
             format_count(report.runs, "run")
         ))?;
+        if let Some(line) = describe_unfinished(&arguments.folder, &summary) {
+            out.line(line)?;
+        }
     }
     Ok(Exit::Good)
 }
