@@ -100,6 +100,9 @@ pub trait OutcomeSink {
     /// # Errors
     /// If it cannot be stored.
     fn store(&mut self, stage: &str, round: Option<u32>, recording: &[u8]) -> Result<Option<String>, OutputError>;
+
+    /// Takes the report of a run that ends with an error after its start: its failure is the reason.
+    fn end_early(&mut self, _report: &RunReport) {}
 }
 
 /// Keeps no outcomes.

@@ -8,8 +8,9 @@
 
 use kinescope_campaign::{CampaignFolder, RunQueue as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use whole_program_tests::{code_blocks, copy_diverging, kinescope, program, root, run};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use whole_program_tests::{HANG_LIMIT, code_blocks, copy_diverging, kinescope, program, root, run, send_signal};
 
 const ON: &str = "software:mali-g71";
 
@@ -196,6 +197,108 @@ fn target_of_a_campaigns_cell_may_be_the_one_of_a_label() {
         .unwrap();
     let expected = format!("no stage has the label 'secnd' of secnd={ON} (labels of the pipeline: second)");
     assert_eq!(failures, [expected]);
+}
+
+/// Writes a pipeline of an addition, and of a module that runs until it is stopped.
+fn endless(folder: &Path) -> PathBuf {
+    let module = "(module (memory (export \"memory\") 1) (global $next (mut i32) (i32.const 1024))\n\
+        (func (export \"allocate\") (param $bytes i32) (result i32) (local $at i32)\n\
+        (local.set $at (global.get $next))\n\
+        (global.set $next (i32.add (local.get $at) (local.get $bytes))) (local.get $at))\n\
+        (func (export \"wait\") (param i32 i32 i32 i32) (loop $l (br $l))))";
+    std::fs::write(folder.join("m.wat"), module).unwrap();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let pipeline = format!(
+        "version = 1\n[stages.add]\nrecording = '{}'\noutputs = ['c']\n[stages.wait]\nmodule = 'm.wat'\n\
+         function = 'wait'\ninputs.c = {{ from = 'add.c', type = 'f32', shape = [1024] }}\n\
+         outputs.o = {{ type = 'u8', shape = [1] }}\nlimits = {{ fuel = 1000000000000000, time_ms = 600000 }}\n\
+         [outputs]\nc = {{ from = 'add.c', file = 'c.bin' }}\no = {{ from = 'wait.o', file = 'o.bin' }}\n",
+        sample.display()
+    );
+    let path = folder.join("endless.kpipe");
+    std::fs::write(&path, pipeline).unwrap();
+    path
+}
+
+/// A program that is killed when a test ends early.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a run, and waits until its stage `add` has an outcome.
+fn start_run(pipeline: &Path, to: &Path) -> Running {
+    let child = Command::new(program("kinescope"))
+        .args(["pipeline", "run", text(pipeline), "--on", ON, "-o", text(to)])
+        .env("KINESCOPE_KEYS", to.with_file_name("keys"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut child = Running(child);
+    let begun = Instant::now();
+    while !std::fs::metadata(to.join("add.kine")).is_ok_and(|file| file.len() > 3) {
+        assert!(child.0.try_wait().unwrap().is_none() && begun.elapsed() < HANG_LIMIT);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+#[test]
+fn stopped_run_leaves_a_report_and_no_outputs_of_another_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = endless(folder.path());
+    let to = folder.path().join("out");
+    std::fs::create_dir(&to).unwrap();
+    for name in ["add.kine", "c.bin", "o.bin", "report.json", "notes.txt"] {
+        std::fs::write(to.join(name), "old").unwrap();
+    }
+    let mut running = start_run(&pipeline, &to);
+    send_signal(running.0.id(), "INT");
+    assert_eq!(running.0.wait().unwrap().code(), Some(130));
+    let mut files: Vec<_> = std::fs::read_dir(&to)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    files.sort();
+    assert_eq!(files, ["add.kine", "notes.txt", "report.json"]);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(to.join("report.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&report["verdict"], &report["failure"], &report["stages"][0]["stage"]),
+        (&"failed".into(), &"the run was stopped".into(), &"add".into())
+    );
+}
+
+#[test]
+fn folder_of_a_run_is_for_one_process_until_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = endless(folder.path());
+    let short = one_stage(folder.path(), &root().join("sample-traces/vecadd.kine"));
+    let to = folder.path().join("out");
+    let running = start_run(&pipeline, &to);
+    let arguments = ["pipeline", "run", text(&short), "--on", ON, "-o", text(&to)];
+    run(arguments).assert_refused("another run writes to this folder");
+    assert!(to.join("add.kine").exists());
+    // A killed process leaves no lock.
+    drop(running);
+    let ended = run(arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn folder_in_the_way_of_an_output_is_refused_before_any_stage_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = one_stage(folder.path(), &root().join("sample-traces/vecadd.kine"));
+    let to = folder.path().join("out");
+    std::fs::create_dir_all(to.join("c.bin")).unwrap();
+    run(["pipeline", "run", text(&pipeline), "--on", ON, "-o", text(&to)]).assert_refused("c.bin: is a folder");
+    assert!(!to.join("add.kine").exists());
 }
 
 #[test]

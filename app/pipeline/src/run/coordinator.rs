@@ -69,10 +69,18 @@ impl Coordinator<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        self.report.wall_ns = nanoseconds(self.started.elapsed());
         if let Some(error) = error {
+            if self.report.failure.is_none() {
+                self.report.verdict = RunVerdict::Failed;
+                self.report.failure = Some(match &error {
+                    RunError::Cancelled => "the run was stopped".to_owned(),
+                    error => error.to_string(),
+                });
+            }
+            outcomes.end_early(&self.report);
             return Err(error);
         }
-        self.report.wall_ns = nanoseconds(self.started.elapsed());
         let mut outputs = Vec::new();
         if self.report.failure.is_none() {
             let sources = self.pipeline.graph.outputs.iter();

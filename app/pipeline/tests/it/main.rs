@@ -10,6 +10,7 @@
 
 mod assignments;
 mod checks;
+mod folders;
 mod loops;
 mod runs;
 mod samples;

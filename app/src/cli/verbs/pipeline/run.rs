@@ -60,6 +60,11 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut folder = OutputFolder::create(&arguments.to, &pipeline, &inputs).map_err(|e| describe_folder(&e))?;
     let result = progress_line::run_with_progress("running", |progress, _| {
         let ended = run_pipeline(&pipeline, &request, &mut folder, &mut |_| {}, progress);
+        if ended.is_err() {
+            // The error of the run is the one that the user needs.
+            let written = folder.write_early_end(format_report);
+            written.unwrap_or_else(|e| complain(e));
+        }
         ended.map_err(|e| match e {
             RunError::Assignment(e) => describe_assignment(arguments, &e),
             e => Failure::usage(e.to_string()),
