@@ -28,6 +28,8 @@ impl MatrixRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matrix {
     rows: Vec<MatrixRow>,
+    /// Indices of the rows of each work, by its id.
+    same_work: HashMap<RunId, Vec<usize>>,
     duplicates: u64,
 }
 
@@ -35,7 +37,7 @@ pub struct Matrix {
 #[derive(Default)]
 struct MatrixRows {
     rows: Vec<MatrixRow>,
-    /// Indices of the rows that have the same work, by the id of its first run on no target.
+    /// Indices of the rows that have the same work, by its id.
     same_work: HashMap<RunId, Vec<usize>>,
     duplicates: u64,
 }
@@ -44,8 +46,7 @@ impl MatrixRows {
     /// Adds work without the runs that earlier rows have. Of two rows of the same work, the one with more repeats keeps
     /// the target.
     fn add(&mut self, mut row: MatrixRow) {
-        let id = Run::new(row.work.clone(), "", 0).id;
-        let same = self.same_work.entry(id).or_default();
+        let same = self.same_work.entry(work_id(&row.work)).or_default();
         for n in same.iter() {
             let Some(earlier) = self.rows.get_mut(*n) else { continue };
             let (longer, shorter) = match earlier.repeats >= row.repeats {
@@ -65,11 +66,21 @@ impl MatrixRows {
     fn into_matrix(self) -> Matrix {
         let mut rows = self.rows;
         rows.retain(|row| !row.targets.is_empty());
+        let mut same_work: HashMap<RunId, Vec<usize>> = HashMap::new();
+        for (n, row) in rows.iter().enumerate() {
+            same_work.entry(work_id(&row.work)).or_default().push(n);
+        }
         Matrix {
             rows,
+            same_work,
             duplicates: self.duplicates,
         }
     }
+}
+
+/// Returns the id of work, as that of its first run on no target.
+fn work_id(work: &WorkItem) -> RunId {
+    Run::new(work.clone(), "", 0).id
 }
 
 impl Matrix {
@@ -116,6 +127,14 @@ impl Matrix {
     #[must_use]
     pub fn len(&self) -> u64 {
         self.rows.iter().map(MatrixRow::run_count).fold(0, u64::saturating_add)
+    }
+
+    /// Returns whether the description lists a run.
+    #[must_use]
+    pub fn contains(&self, run: &Run) -> bool {
+        let rows = self.same_work.get(&work_id(&run.work)).into_iter().flatten();
+        let mut rows = rows.filter_map(|n| self.rows.get(*n));
+        rows.any(|row| run.repeat < row.repeats && row.targets.contains(&run.target))
     }
 
     /// Returns the number of runs that entries list again. They are not in the matrix a second time.
@@ -222,6 +241,11 @@ mod tests {
             let matrix = Matrix::expand(&campaign(folder.path(), text), &Progress::new()).unwrap();
             let ids: BTreeSet<_> = matrix.runs().map(|r| r.id).collect();
             assert_eq!((matrix.len(), matrix.runs().count()), (ids.len() as u64, ids.len()));
+            assert!(matrix.runs().all(|run| matrix.contains(&run)));
+            let others = matrix.runs().map(|run| Run::new(run.work, "cuda:2", run.repeat));
+            assert!(!others.into_iter().any(|run| matrix.contains(&run)));
+            let others = matrix.runs().map(|run| Run::new(run.work, &run.target, run.repeat + 4));
+            assert!(!others.into_iter().any(|run| matrix.contains(&run)));
             (matrix.len(), matrix.work_count(), matrix.duplicates())
         };
         // Two entries of one file, and two files of the same bytes.

@@ -427,6 +427,33 @@ fn runs_that_a_description_lists_again_run_once() {
     );
 }
 
+/// A campaign whose description became shorter ran what was removed, without a word.
+#[test]
+fn queued_runs_that_the_description_does_not_list_are_said_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let run = |targets: &str, repeats: u32| {
+        let text = format!(
+            "version = 1\ntarget-wait = 0\nrepeats = {repeats}\ntargets = [{targets}]\n[[recordings]]\npath = {sample:?}\n"
+        );
+        std::fs::write(at("c.toml"), text).unwrap();
+        kinescope(folder.path(), ["campaign", "run", &at("c.toml"), "-o", &at("out")])
+    };
+    let away = "\"agent://127.0.0.1:1/mali\"";
+    let first = run(&format!("\"software:mali-g71\", {away}"), 3);
+    assert_eq!(first.code, Some(1), "{first:?}");
+    assert!(!first.err.contains("does not list"), "{first:?}");
+    // Two repeats less on the target that is away.
+    let second = run(away, 1);
+    assert!(
+        second
+            .err
+            .contains("2 queued runs of an earlier call that the description does not list"),
+        "{second:?}"
+    );
+}
+
 #[test]
 fn an_urgent_replay_gets_the_device_between_two_runs() {
     let folder = tempfile::tempdir().unwrap();

@@ -134,8 +134,29 @@ fn run_embedded(arguments: &RunArguments) -> Result<(Campaign, CampaignFolder, F
         queue.add(&mut runs)?;
         progress.check().map_err(|e| Failure::usage(e.to_string()))
     })?;
+    say_unlisted(&queue, &matrix)?;
     let end = run_here(arguments, &campaign, &matrix, &folder, &queue)?;
     Ok((campaign, folder, queue, end))
+}
+
+/// Says how many queued runs the description does not list: it was another one when they were queued.
+fn say_unlisted(queue: &FolderQueue, matrix: &Matrix) -> Result<(), Failure> {
+    if queue.counts()?.total() <= matrix.len() {
+        return Ok(());
+    }
+    let mut unlisted = 0;
+    queue.unfinished(None, &mut |run, _| {
+        unlisted += u64::from(!matrix.contains(&run));
+        true
+    })?;
+    if unlisted > 0 {
+        complain(format_args!(
+            "{} of an earlier call that the description does not list: they stay in the queue and run too; use another \
+             folder to begin anew",
+            format_count(unlisted, "queued run")
+        ));
+    }
+    Ok(())
 }
 
 /// Opens the queue. A process that was killed may take a moment to end.
