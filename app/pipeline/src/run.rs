@@ -161,7 +161,7 @@ pub fn run(
     observe: &mut dyn FnMut(RunEvent),
     progress: &Progress,
 ) -> Result<RunResult, RunError> {
-    let assigned = assign(pipeline, request.targets, &request.on)?;
+    let assigned = assign(pipeline, request.targets, &request.on)?.targets;
     let inputs = read_inputs(pipeline, request)?;
     progress.set_total(pipeline.stages.len() as u64);
     thread::scope(|scope| {

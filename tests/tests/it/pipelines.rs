@@ -302,6 +302,21 @@ fn folder_in_the_way_of_an_output_is_refused_before_any_stage_runs() {
 }
 
 #[test]
+fn target_whose_agent_is_out_of_reach_is_named_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = one_stage(folder.path(), &root().join("sample-traces/vecadd.kine"));
+    let to = folder.path().join("out");
+    let on = format!("agent:farm/mali-g71,{ON}");
+    let ended = run(["pipeline", "run", text(&pipeline), "--on", &on, "-o", text(&to)]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let message = "kinescope: agent:farm/mali-g71 gets no stage, because its device is unknown: ";
+    assert!(
+        ended.err.starts_with(message) && ended.err.lines().count() == 1,
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn refused_pipelines_have_exit_code_2_and_leave_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let pipeline = one_stage(folder.path(), &root().join("sample-traces/vecadd.kine"));

@@ -4,7 +4,7 @@ use crate::document::{StageDefinition, StageWork};
 use crate::pipeline::{CheckedWork, Pipeline};
 use kinescope_session::targets::{Targets, describe_open_error};
 use replay_engine::client::fitting::{Fit, RecordedDevice, determine_fit, fitting_hint};
-use replay_engine::client::targets;
+use replay_engine::client::{ClientError, targets};
 use replay_engine::device::DeviceInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -155,9 +155,18 @@ fn check_named(pipeline: &Pipeline, named: &[NamedTarget]) -> Result<(), Assignm
     Ok(())
 }
 
-/// Descriptions of the devices of agents, by the names of their targets. A device that cannot be described now has none:
-/// whether it fits stays unknown, and a stage that opens it fails with the reason.
-struct AgentDevices<'a>(BTreeMap<&'a str, DeviceInfo>);
+/// The targets of the stages of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Assignment {
+    /// For each stage its target, as its position among the targets of the run; `None` for a module.
+    pub targets: Vec<Option<usize>>,
+    /// Why targets get no stage, in words with their names: their agents do not describe them now.
+    pub unused: Vec<String>,
+}
+
+/// What agents answered about their devices, by the names of their targets. Whether a device without a description fits
+/// stays unknown.
+struct AgentDevices<'a>(BTreeMap<&'a str, Result<DeviceInfo, ClientError>>);
 
 impl<'a> AgentDevices<'a> {
     /// Asks the agents of a run, all at once, if a stage has a choice of targets.
@@ -172,10 +181,9 @@ impl<'a> AgentDevices<'a> {
             let queries: Vec<_> = agents
                 .map(|name| (name, scope.spawn(move || targets.query_device(name))))
                 .collect();
-            let answers = queries.into_iter().filter_map(|(name, query)| {
-                let answer = query.join().ok()?;
-                Some((name, answer.ok()?))
-            });
+            let answers = queries
+                .into_iter()
+                .filter_map(|(name, query)| Some((name, query.join().ok()?)));
             answers.collect()
         }))
     }
@@ -183,9 +191,20 @@ impl<'a> AgentDevices<'a> {
     /// Returns whether a target fits: by its device if it is known, otherwise by its name.
     fn fit(&self, targets: &Targets, recorded: &RecordedDevice, name: &str) -> Fit {
         match self.0.get(name) {
-            Some(device) => determine_fit(recorded, device),
-            None => targets.fit_by_name(recorded, name),
+            Some(Ok(device)) => determine_fit(recorded, device),
+            Some(Err(_)) | None => targets.fit_by_name(recorded, name),
         }
+    }
+
+    /// Describes the devices that are unknown and get no stage. A stage on such a device fails with the reason itself.
+    fn describe_unused(&self, has_stage: impl Fn(&str) -> bool) -> Vec<String> {
+        let unknown = self.0.iter().filter(|(name, _)| !has_stage(name));
+        let describe = |(name, answer): (&&str, &Result<DeviceInfo, ClientError>)| {
+            let error = answer.as_ref().err()?;
+            let reason = describe_open_error(name, error);
+            Some(format!("{name} gets no stage, because its device is unknown: {reason}"))
+        };
+        unknown.filter_map(describe).collect()
     }
 }
 
@@ -204,11 +223,7 @@ fn label_of(stage: &StageDefinition) -> Option<&str> {
 ///
 /// # Errors
 /// If a label or a target is given twice, no stage has a label, or a stage has no target.
-pub fn assign(
-    pipeline: &Pipeline,
-    targets: &Targets,
-    named: &[NamedTarget],
-) -> Result<Vec<Option<usize>>, AssignmentError> {
+pub fn assign(pipeline: &Pipeline, targets: &Targets, named: &[NamedTarget]) -> Result<Assignment, AssignmentError> {
     check_named(pipeline, named)?;
     let first_of = |at: usize| {
         let target = named.get(at)?;
@@ -272,7 +287,14 @@ pub fn assign(
             *slot = Some(chosen);
         }
     }
-    Ok(assigned)
+    let has_stage = |name: &str| {
+        let used = assigned.iter().flatten().filter_map(|at| named.get(*at));
+        used.into_iter().any(|target| target.name == name)
+    };
+    Ok(Assignment {
+        unused: agents.describe_unused(has_stage),
+        targets: assigned,
+    })
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ fn serve_farm(keys: &Path, models: &[Model]) {
 /// Returns the target of each stage that replays, in the order of the pipeline file.
 fn assigned(pipeline: &Pipeline, targets: &Targets, on: &str) -> Vec<String> {
     let named = NamedTarget::parse_list(on).unwrap();
-    let assigned = assign(pipeline, targets, &named).unwrap();
+    let assigned = assign(pipeline, targets, &named).unwrap().targets;
     let names = assigned.iter().flatten().map(|number| named[*number].name.clone());
     names.collect()
 }
@@ -103,6 +103,10 @@ fn agent_out_of_reach_gets_stages_only_where_nothing_else_fits() {
     let pipeline = four().open();
     let on = "agent://127.0.0.1:1/mali-g71,software:mali-g71";
     assert_eq!(assigned(&pipeline, &targets, on), vec![SIMULATOR.to_owned(); 4]);
+    let named = NamedTarget::parse_list(on).unwrap();
+    let unused = assign(&pipeline, &targets, &named).unwrap().unused;
+    let message = "agent://127.0.0.1:1/mali-g71 gets no stage, because its device is unknown: ";
+    assert!(unused.len() == 1 && unused[0].starts_with(message), "{unused:?}");
     let on = "agent://127.0.0.1:1/mali-g71,qemu:edu";
     assert_eq!(
         assigned(&pipeline, &targets, on),

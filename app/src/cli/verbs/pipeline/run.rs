@@ -55,7 +55,9 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
         complain(format_args!("{}, {warning}", arguments.file.display()));
     }
     // What is wrong with the targets must not leave a folder behind.
-    kinescope_pipeline::assign(&pipeline, &targets, &request.on).map_err(|e| describe_assignment(arguments, &e))?;
+    let assigned = kinescope_pipeline::assign(&pipeline, &targets, &request.on);
+    let assigned = assigned.map_err(|e| describe_assignment(arguments, &e))?;
+    assigned.unused.iter().for_each(complain);
     let inputs: Vec<PathBuf> = request.inputs.values().cloned().collect();
     let mut folder = OutputFolder::create(&arguments.to, &pipeline, &inputs).map_err(|e| describe_folder(&e))?;
     let result = progress_line::run_with_progress("running", |progress, _| {
@@ -63,7 +65,7 @@ pub fn run(arguments: &RunArguments, out: &mut Out) -> Result<Exit, Failure> {
         if ended.is_err() {
             // The error of the run is the one that the user needs.
             let written = folder.write_early_end(format_report);
-            written.unwrap_or_else(|e| complain(e));
+            written.unwrap_or_else(complain);
         }
         ended.map_err(|e| match e {
             RunError::Assignment(e) => describe_assignment(arguments, &e),
