@@ -179,7 +179,7 @@ fn read_input(named: NamedTable<'_>, defects: &mut Defects) -> Option<InputDefin
         (None, Some(values)) => InputSource::Values(read_values(&table, values, element?, defects)?),
         (None, None) => InputSource::Given,
         (Some(_), Some(values)) => {
-            table.reject(values, "either 'file' or 'values'", defects);
+            table.reject_as(values, "given beside 'file'".to_owned(), "one of them", defects);
             return None;
         }
     };
@@ -262,12 +262,13 @@ fn take_shape(table: &mut Table<'_>, defects: &mut Defects) -> Option<Option<Vec
         return Some(None);
     };
     if !(1..=MAX_DIMENSIONS).contains(&sides.len()) {
-        table.reject(entry, expected, defects);
+        table.reject_as(entry, format!("an array of {} lengths", sides.len()), expected, defects);
         return Some(None);
     }
     let mut shape = Vec::with_capacity(sides.len());
     for side in sides {
-        match table.integer(side, 1..=MAX_TENSOR_BYTES, "lengths of at least 1", defects) {
+        let expected = format!("lengths of 1 to {MAX_TENSOR_BYTES}");
+        match table.integer(side, 1..=MAX_TENSOR_BYTES, &expected, defects) {
             Some(side) => shape.push(side),
             None => return Some(None),
         }

@@ -70,10 +70,15 @@ impl<'a> Table<'a> {
 
     /// Adds the defect that an entry has another type, or is out of range.
     pub fn reject(&self, entry: Entry<'a>, expected: impl Into<String>, defects: &mut Defects) {
+        self.reject_as(entry, describe(entry.value), expected, defects);
+    }
+
+    /// Adds the defect that a value is not valid, with the words for what it is.
+    pub fn reject_as(&self, entry: Entry<'a>, got: String, expected: impl Into<String>, defects: &mut Defects) {
         let kind = DefectKind::Value {
             owner: self.owner.clone(),
             key: entry.key.to_owned(),
-            got: describe(entry.value),
+            got,
             expected: expected.into(),
         };
         defects.add(entry.line, kind);

@@ -87,6 +87,23 @@ fn pipeline_without_defects_has_types() {
 }
 
 #[test]
+fn wrong_shapes_and_contents_are_described_as_they_are() {
+    let shape = |new: &str| changed("shape = [1024]\nfile", &format!("shape = {new}\nfile"));
+    assert_eq!(
+        shape("[4000000000]"),
+        "line 4: 'shape' of input 'a' is 4000000000 (expected lengths of 1 to 1073741824)\n"
+    );
+    assert_eq!(
+        shape("[1, 1, 1, 1, 1, 1, 1, 1, 1]"),
+        "line 4: 'shape' of input 'a' is an array of 9 lengths (expected 1 to 8 lengths of dimensions)\n"
+    );
+    assert_eq!(
+        changed("file = \"a.npy\"", "file = \"a.npy\"\nvalues = [1.0]"),
+        "line 6: 'values' of input 'a' is given beside 'file' (expected one of them)\n"
+    );
+}
+
+#[test]
 fn a_missing_file_of_an_input_is_a_warning() {
     assert_eq!(
         changed("a.npy", "b.npy"),
@@ -226,7 +243,7 @@ fn keys_and_values_are_checked() {
         (
             "file = \"a.npy\"",
             "values = [1]",
-            "line 2: 'values' of input 'a' is a list of 1 elements (expected 1024",
+            "line 6: 'values' of input 'a' is given beside 'file' (expected one of them)",
         ),
         (
             "file = \"a.npy\"",
