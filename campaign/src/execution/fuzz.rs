@@ -359,6 +359,10 @@ fn fill(result: &mut RunResult, details: FuzzDetails) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::{LeasedRun, Run};
+    use crate::work::WorkItem;
+    use kinescope_session::targets::Targets;
+    use std::path::Path;
 
     /// Replays seeds of which the one at `end` has no lease. Returns the reason, and the seeds until then.
     fn replay_until(end: u64, has_executed: bool) -> (Stop, Vec<u64>) {
@@ -391,5 +395,41 @@ mod tests {
     fn a_device_that_failed_has_executed_its_seed() {
         assert!(SeedReplay::DeviceFailed("it hung".to_owned()).has_executed());
         assert!(!SeedReplay::Refused("rule 3".to_owned()).has_executed());
+    }
+
+    /// Replays a sample with these inputs. Returns whether its outputs differ from the recorded ones.
+    fn replay_sample(inputs: BTreeMap<String, Vec<u8>>) -> Option<bool> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
+        let recording = trace_core::container::open(Path::new(path)).unwrap();
+        let work = r#"{"recording":{"path":"/a","name":"a","digest":"00"},"inputs":["a"],"first_seed":0,"seeds":1,"mutations":["bits"]}"#;
+        let work: FuzzWork = serde_json::from_str(work).unwrap();
+        let target = "software:mali-g71";
+        let leased = LeasedRun {
+            run: Run::new(WorkItem::Fuzz(work.clone()), target, 0),
+            queued_ms: 0,
+            attempt: 1,
+            earlier_attempts: Vec::new(),
+            token: 0,
+        };
+        let mut result = RunResult::unstarted(&leased, target, "w");
+        let folder = tempfile::tempdir().unwrap();
+        let mut executor = Executor::new(target, "w", Targets::new(None), folder.path());
+        let edits = Edits {
+            inputs,
+            ..Edits::default()
+        };
+        let replayed = work.replay(&mut executor, &recording, &edits, &mut result, &Progress::new());
+        replayed.unwrap().has_other_outputs(&recording)
+    }
+
+    #[test]
+    fn outputs_differ_only_if_their_inputs_change_them() {
+        assert_eq!(replay_sample(BTreeMap::new()), Some(false));
+        let ones = [1.0f32.to_le_bytes(); 1024].concat();
+        assert_eq!(replay_sample(BTreeMap::from([("a".to_owned(), ones)])), Some(true));
+        assert_eq!(
+            SeedReplay::Refused("rule 3".to_owned()).has_other_outputs(&Recording::default()),
+            None
+        );
     }
 }
