@@ -180,12 +180,10 @@ impl Storage {
             let opened = jetstream.get_key_value(name).await;
             opened.map_err(|e| broker_error(address, e))
         };
-        let (runs, results, leases, workers, selectors, files) = tokio::try_join!(
-            async {
-                stream(work_stream(RUNS, "kinescope.runs.*.*", replicas))
-                    .await
-                    .map_err(failed)
-            },
+        // The first request alone: its error says whether there is storage at all.
+        let runs = stream(work_stream(RUNS, "kinescope.runs.*.*", replicas));
+        let runs = runs.await.map_err(failed)?;
+        let (results, leases, workers, selectors, files) = tokio::try_join!(
             async {
                 stream(work_stream(RESULTS, "kinescope.results.*", replicas))
                     .await

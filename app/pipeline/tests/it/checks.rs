@@ -243,12 +243,12 @@ fn keys_and_values_are_checked() {
         (
             "file = \"a.npy\"",
             "values = [1]",
-            "line 6: 'values' of input 'a' is given beside 'file' (expected one of them)",
+            "line 2: 'values' of input 'a' is a list of 1 elements (expected 1024",
         ),
         (
             "file = \"a.npy\"",
             "file = \"a.npy\"\nvalues = [1]",
-            "line 6: 'values' of input 'a' is an array (expected either",
+            "line 6: 'values' of input 'a' is given beside 'file' (expected one of them)",
         ),
         (
             "shape = [1024]\nfile",
@@ -258,7 +258,7 @@ fn keys_and_values_are_checked() {
         (
             "shape = [1024]\nfile",
             "shape = []\nfile",
-            "line 4: 'shape' of input 'a' is an array (expected 1 to 8",
+            "line 4: 'shape' of input 'a' is an array of 0 lengths (expected 1 to 8",
         ),
         (
             "type = \"f32\"\nshape = [1024]\nfile",
