@@ -33,7 +33,7 @@ pub use parse::{REPORT_FILE, parse};
 pub use pipeline::{CheckedWork, Pipeline, PipelineError, ReplayStage, Stage};
 pub use resources::{FolderResources, InputError, Resources, StageRecording, read_input};
 pub use run::{
-    AssignmentError, LoopReport, NamedTarget, NoOutcomes, OutcomeSink, OutputReport, RunError, RunEvent, RunReport,
-    RunRequest, RunResult, RunVerdict, StageReport, TargetError, assign, run,
+    Assignment, AssignmentError, LoopReport, NamedTarget, NoOutcomes, OutcomeSink, OutputReport, RunError, RunEvent,
+    RunReport, RunRequest, RunResult, RunVerdict, StageReport, TargetError, assign, run,
 };
 pub use tensor::{MAX_DIMENSIONS, MAX_TENSOR_BYTES, TensorData, TensorType, element_from_name};

@@ -288,7 +288,6 @@ fn read_text(path: &Path) -> Result<String, PipelineError> {
     })
 }
 
-/// Checks one stage with its recording or module. Adds a defect and returns `None` if it cannot be used.
 /// Returns where the files of inputs are. One that is not there is a warning, because a run can have another one.
 fn find_input_files(document: &Document, resources: &dyn Resources, defects: &mut Defects) -> Vec<Option<PathBuf>> {
     let inputs = document.inputs.iter();
@@ -298,17 +297,20 @@ fn find_input_files(document: &Document, resources: &dyn Resources, defects: &mu
         };
         if let Err(reason) = resources.check_input(path) {
             let input_name = input.name.clone();
-            let kind = DefectKind::InputFile {
-                input: input_name,
-                reason,
-            };
-            defects.add(input.line, kind);
+            defects.add(
+                input.line,
+                DefectKind::InputFile {
+                    input: input_name,
+                    reason,
+                },
+            );
         }
         Some(resources.locate_input(path))
     };
     inputs.map(find).collect()
 }
 
+/// Checks one stage with its recording or module. Adds a defect and returns `None` if it cannot be used.
 fn check_stage(stage: &StageDefinition, resources: &dyn Resources, defects: &mut Defects) -> Option<Stage> {
     match &stage.work {
         StageWork::Replay(replay) => replays::check(stage, replay, resources, defects),

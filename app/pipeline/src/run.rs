@@ -13,7 +13,7 @@ use crate::module::{ModuleError, ModuleProgram};
 use crate::pipeline::{CheckedWork, Pipeline};
 use crate::resources::{InputError, read_input};
 use crate::tensor::TensorData;
-pub use assignment::{AssignmentError, NamedTarget, assign};
+pub use assignment::{Assignment, AssignmentError, NamedTarget, assign};
 use coordinator::{Coordinator, empty_report};
 use kinescope_files::output::OutputError;
 use kinescope_session::targets::Targets;
@@ -21,7 +21,7 @@ use replay_engine::plan::Budgets;
 use replays::ReplayJob;
 pub use report::{LoopReport, OutputReport, RunReport, RunVerdict, StageReport};
 pub use results::TargetError;
-use results::{FinishedStage, StageFailure, StageResult};
+use results::{FinishedStage, Reply, StageFailure, StageResult};
 use schedule::{Schedule, Task};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -171,8 +171,7 @@ pub fn run(
             let is_used = assigned.contains(&Some(number));
             jobs.push(is_used.then(|| {
                 let (to, from) = channel::<ReplayJob>();
-                let sender = sender.clone();
-                scope.spawn(move || replays::serve(pipeline, request, &target.name, &from, &sender));
+                scope.spawn(move || replays::serve(pipeline, request, &target.name, &from));
                 to
             }));
         }
@@ -183,9 +182,11 @@ pub fn run(
             .iter()
             .filter(|s| matches!(s.work, CheckedWork::Module(_)));
         for _ in 0..module_count.count().min(MAX_MODULES_AT_ONCE) {
-            let (waiting, sender) = (Arc::clone(&waiting), sender.clone());
-            scope.spawn(move || serve_modules(&waiting, &sender));
+            let waiting = Arc::clone(&waiting);
+            scope.spawn(move || serve_modules(&waiting));
         }
+        // Jobs are dropped once no thread is left to take them.
+        drop(waiting);
         let mut coordinator = Coordinator {
             pipeline,
             request,
@@ -193,6 +194,7 @@ pub fn run(
             schedule: Schedule::new(pipeline, inputs),
             jobs,
             modules,
+            finished: sender,
             running: Vec::new(),
             started: Instant::now(),
             report: empty_report(pipeline),
@@ -210,18 +212,19 @@ struct ModuleJob {
     program: ModuleProgram,
     task: Task,
     progress: Progress,
+    reply: Reply,
 }
 
-fn serve_modules(waiting: &std::sync::Mutex<Receiver<ModuleJob>>, finished: &Sender<FinishedStage>) {
+fn serve_modules(waiting: &std::sync::Mutex<Receiver<ModuleJob>>) {
     loop {
         let job = match waiting.lock() {
             Ok(queue) => queue.recv(),
             Err(_) => return,
         };
-        let Ok(job) = job else { return };
-        let reply = FinishedStage::reply(&job.task, finished);
+        let Ok(mut job) = job else { return };
+        job.reply.begin();
         let run = job.program.run(&job.task.inputs, &job.progress);
-        reply.send(match run {
+        job.reply.send(match run {
             Ok(run) => Ok(StageResult {
                 message: "ended".to_owned(),
                 fuel: Some(run.fuel),

@@ -133,11 +133,17 @@ fn run_in_folder(
         ctx.request_repaint();
     };
     let ended = run_pipeline(&own.pipeline, &request, &mut folder, &mut observe, progress);
-    let result = ended.map_err(|e| match e {
-        RunError::Cancelled => "stopped".to_owned(),
-        e => e.to_string(),
-    })?;
     let format = |report: &RunReport| serde_json::to_vec_pretty(report).unwrap_or_default();
+    let result = ended.map_err(|e| {
+        let reason = match e {
+            RunError::Cancelled => "stopped".to_owned(),
+            e => e.to_string(),
+        };
+        match folder.write_early_end(format) {
+            Ok(()) => reason,
+            Err(e) => format!("{reason}; the report is not written: {e}"),
+        }
+    })?;
     folder.write(&own.pipeline, &result, format).map_err(|e| e.to_string())
 }
 

@@ -218,8 +218,7 @@ fn label_of(stage: &StageDefinition) -> Option<&str> {
 
 /// Assigns each stage that replays a recording to one of the targets: the one with its label, otherwise the one with
 /// the fewest stages among those that fit. Agents are asked for their devices if a stage has a choice. Modules have no
-/// target. A target that is given for more than
-/// one label is always its first position in `named`: it has one lease.
+/// target. A target that is given for more than one label is always its first position in `named`: it has one lease.
 ///
 /// # Errors
 /// If a label or a target is given twice, no stage has a label, or a stage has no target.

@@ -21,6 +21,8 @@ pub(super) struct Coordinator<'a> {
     pub schedule: Schedule<'a>,
     pub jobs: Vec<Option<Sender<ReplayJob>>>,
     pub modules: Sender<ModuleJob>,
+    /// Where the results of stages come from.
+    pub finished: Sender<FinishedStage>,
     /// Running stages with the progress of each.
     pub running: Vec<(usize, Progress)>,
     pub started: Instant,
@@ -100,27 +102,25 @@ impl Coordinator<'_> {
         let (stage, round) = (task.stage, task.round);
         observe(RunEvent::Started { stage, round });
         self.running.push((stage, progress.clone()));
-        let is_sent = match self.pipeline.stages.get(stage).map(|s| &s.work) {
+        // A job that no thread takes is dropped, and its reply says so.
+        let reply = FinishedStage::reply(&task, &self.finished);
+        match self.pipeline.stages.get(stage).map(|s| &s.work) {
             Some(CheckedWork::Module(program)) => {
                 let program = program.clone();
-                self.modules
-                    .send(ModuleJob {
-                        program,
-                        task,
-                        progress,
-                    })
-                    .is_ok()
+                let _ = self.modules.send(ModuleJob {
+                    program,
+                    task,
+                    progress,
+                    reply,
+                });
             }
             Some(CheckedWork::Replay(_)) => {
                 let target = self.assigned.get(stage).copied().flatten();
                 let queue = target.and_then(|t| self.jobs.get(t)?.as_ref());
-                queue.is_some_and(|queue| queue.send(ReplayJob { task, progress }).is_ok())
+                let job = ReplayJob { task, progress, reply };
+                let _ = queue.map(|queue| queue.send(job));
             }
-            None => false,
-        };
-        if !is_sent {
-            self.running.retain(|(running, _)| *running != stage);
-            self.fail(stage, RunVerdict::Failed, "its thread ended early");
+            None => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::RunRequest;
 use super::report::RunVerdict;
-use super::results::{FinishedStage, StageFailure, StageResult, TargetError};
+use super::results::{Reply, StageFailure, StageResult, TargetError};
 use super::schedule::Task;
 use crate::pipeline::{CheckedWork, Pipeline, ReplayStage, Stage};
 use crate::tensor::TensorData;
@@ -12,7 +12,7 @@ use replay_engine::client::{ClientError, Lease};
 use replay_engine::plan::{EDIT_END, Edits, Rewrite, RewriteKind};
 use replay_engine::run::{Outcome, Verdict};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
 
@@ -27,20 +27,15 @@ const NO_RESET_REASON: &str = "each replay of calls or submissions gets memory o
 pub(super) struct ReplayJob {
     pub task: Task,
     pub progress: Progress,
+    pub reply: Reply,
 }
 
 /// Runs stages on a target until there are no more. The first one opens the lease; the end of the thread frees it.
-pub(super) fn serve(
-    pipeline: &Pipeline,
-    request: &RunRequest<'_>,
-    target: &str,
-    jobs: &Receiver<ReplayJob>,
-    finished: &Sender<FinishedStage>,
-) {
+pub(super) fn serve(pipeline: &Pipeline, request: &RunRequest<'_>, target: &str, jobs: &Receiver<ReplayJob>) {
     request.targets.start_early(target);
     let mut lease: Option<Lease> = None;
-    while let Ok(job) = jobs.recv() {
-        let reply = FinishedStage::reply(&job.task, finished);
+    while let Ok(mut job) = jobs.recv() {
+        job.reply.begin();
         let is_first = lease.is_none();
         let result = match open(&mut lease, request, target) {
             Ok(lease) => match pipeline.stages.get(job.task.stage) {
@@ -52,7 +47,7 @@ pub(super) fn serve(
                 error,
             }))),
         };
-        reply.send(result);
+        job.reply.send(result);
     }
 }
 

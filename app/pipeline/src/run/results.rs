@@ -94,7 +94,7 @@ pub(super) struct FinishedStage {
 }
 
 impl FinishedStage {
-    /// Returns the reply to a task, which is sent even if its thread panics.
+    /// Returns the reply to a task. It is sent even if its thread panics, or has ended before it took the task.
     pub fn reply(task: &Task, to: &Sender<Self>) -> Reply {
         Reply {
             to: to.clone(),
@@ -117,6 +117,13 @@ pub(super) struct Reply {
 }
 
 impl Reply {
+    /// Notes that the stage begins now.
+    pub fn begin(&mut self) {
+        if let Some(finished) = &mut self.finished {
+            finished.started = Instant::now();
+        }
+    }
+
     pub fn send(mut self, result: Result<StageResult, StageFailure>) {
         if let Some(finished) = &mut self.finished {
             finished.wall = finished.started.elapsed();
@@ -131,5 +138,31 @@ impl Drop for Reply {
             // A run that was given up receives nothing.
             let _ = self.to.send(finished);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// A job in the queue of a thread that panicked had no reply, and its run waited for ever.
+    #[test]
+    fn a_job_that_no_thread_takes_still_has_a_reply() {
+        let (sender, finished) = channel();
+        let task = Task {
+            stage: 3,
+            round: Some(2),
+            inputs: Vec::new(),
+        };
+        let (queue, jobs) = channel();
+        queue.send(FinishedStage::reply(&task, &sender)).unwrap();
+        drop(jobs);
+        let ended = finished.try_recv().unwrap();
+        assert_eq!((ended.stage, ended.round), (3, Some(2)));
+        assert!(matches!(ended.result, Err(StageFailure::Unstarted(_))));
+        // The same for a job that comes later.
+        assert!(queue.send(FinishedStage::reply(&task, &sender)).is_err());
+        assert_eq!(finished.try_recv().unwrap().stage, 3);
     }
 }
