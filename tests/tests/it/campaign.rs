@@ -408,7 +408,7 @@ fn runs_that_a_description_lists_again_run_once() {
     let text = "version = 1\ntargets = [\"software:mali-g71\"]\nrepeats = 2\n[[recordings]]\npath = \"*.kine\"\n\
                 [[recordings]]\npath = \"a.kine\"\nrepeats = 3\n";
     std::fs::write(at("c.toml"), text).unwrap();
-    let check = kinescope(folder.path(), &["campaign", "check", &at("c.toml")]);
+    let check = kinescope(folder.path(), ["campaign", "check", &at("c.toml")]);
     assert_eq!(check.code, Some(0), "{check:?}");
     assert!(
         check.out.contains("c: 1 recording, 1 target, 3 runs")
@@ -417,7 +417,7 @@ fn runs_that_a_description_lists_again_run_once() {
     );
     let ended = kinescope(
         folder.path(),
-        &["campaign", "run", &at("c.toml"), "-o", &at("out"), "--json"],
+        ["campaign", "run", &at("c.toml"), "-o", &at("out"), "--json"],
     );
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let report = ended.json();

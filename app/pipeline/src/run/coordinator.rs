@@ -118,7 +118,9 @@ impl Coordinator<'_> {
                 let target = self.assigned.get(stage).copied().flatten();
                 let queue = target.and_then(|t| self.jobs.get(t)?.as_ref());
                 let job = ReplayJob { task, progress, reply };
-                let _ = queue.map(|queue| queue.send(job));
+                if let Some(queue) = queue {
+                    let _ = queue.send(job);
+                }
             }
             None => {}
         }
